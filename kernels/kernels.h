@@ -340,7 +340,8 @@ struct kernels {
      * sum(): x (n) becomes the sum of all ranks' x, in their order. gather(): columns [column_begin, column_begin + n_columns) of
      * out (n_rows, out_stride) on rank 0 become this rank's part (n_rows, n_columns); out is NULL on the others. All ranks call
      * the same in the same order; a rank that asks for something else, or does not come in time, is a failure of the
-     * devices of all that wait for it. A step of a group is done when each rank's thread waits for its own. */
+     * devices of all that wait for it. So is one that calls anything, a mark too, between a sum and the norm of what it comes to
+     * where the others do not: both may be one. A step of a group is done when each rank's thread waits for its own. */
     NODISCARD enum status (*group_id)(struct kernels_ctx *ctx, struct kernels_group_id *id,
                                       struct error *error);
     NODISCARD enum status (*meet)(struct kernels_ctx *ctx, uint32_t rank, uint32_t n_ranks,

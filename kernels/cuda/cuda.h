@@ -128,9 +128,10 @@ struct cuda_sampler {
 };
 
 /* What the next operation may be computed with, and is launched by itself otherwise: the last norm (n_rows 0: none), and in fast
- * numerics what a product has left, which is before the norm, or attention. */
+ * numerics what is before it: what a product has left, and then the sum over the ranks of all that it comes to; or attention. */
 struct cuda_held {
     struct gpu_sum sum;
+    struct gpu_sum_ranks ranks; /* n 0: there is none */
     struct gpu_norm norm;
     struct gpu_attend join; /* n_tiles 0: there is none */
 };
@@ -300,6 +301,8 @@ uint32_t cuda_marked(struct kernels_ctx *ctx);
 void cuda_release(struct kernels_ctx *ctx);
 void cuda_hold_norm(struct kernels_ctx *ctx, const struct gpu_norm *norm);
 void cuda_hold_sum(struct kernels_ctx *ctx, const struct gpu_sum *sum);
+/* Of ranks whose devices reach each other's memory: x is fours (gpu_sum_ranks.whole), GPU_SUM_WHOLE at most. */
+void cuda_hold_ranks(struct kernels_ctx *ctx, const struct gpu_sum_ranks *ranks);
 void cuda_hold_join(struct kernels_ctx *ctx, const struct gpu_attend *join);
 /* Whether the held norm writes the rows of a product as integers, too: launched with that. */
 bool cuda_norm_quantizes(struct kernels_ctx *ctx, const struct gpu_quantize *quantize);

@@ -1,6 +1,6 @@
 /* kernels/cuda/held.c: operations that wait for the next one, since one kernel may do both: a norm whose rows a product wants
- * rounded; the sums of a product's slices, which a norm, a rotation or the next product's rounding adds up on the way. What
- * waits is launched by itself before anything else is. */
+ * rounded; the sums of a product's slices, which a norm, a rotation or the next product's rounding adds up on the way; the sum of
+ * these over the ranks of a group, which a norm does too. What waits is launched by itself before anything else is. */
 #include "kernels/cuda/cuda.h"
 
 static bool is_aligned(const void *p) {
@@ -14,10 +14,20 @@ void cuda_forget_rounded(struct kernels_ctx *ctx, const float *out, size_t n) {
         ctx->rounded.x = NULL;
 }
 
-/* Both at once, or one of them. */
+/* All at once; `rows` has the held norm and sum. */
+static void launch_rows(struct kernels_ctx *ctx, const struct cuda_held *held,
+                        const struct gpu_norm_rows *rows) {
+    if (held->ranks.n > 0)
+        cuda_launch_norm_ranks(ctx, &(struct gpu_norm_ranks){.rows = *rows,
+                                                             .group = held->ranks.group,
+                                                             .x = held->ranks.x});
+    else
+        cuda_launch_norm_rows(ctx, rows);
+}
+
 static void launch_norm(struct kernels_ctx *ctx, const struct cuda_held *held) {
     if (ctx->fast)
-        cuda_launch_norm_rows(ctx, &(struct gpu_norm_rows){.norm = held->norm, .sum = held->sum});
+        launch_rows(ctx, held, &(struct gpu_norm_rows){.norm = held->norm, .sum = held->sum});
     else
         cuda_launch_norm(ctx, &held->norm);
 }
@@ -25,23 +35,36 @@ static void launch_norm(struct kernels_ctx *ctx, const struct cuda_held *held) {
 void cuda_release(struct kernels_ctx *ctx) {
     struct cuda_held held = ctx->held;
     ctx->held = (struct cuda_held){0};
-    if (held.norm.n_rows > 0)
+    if (held.norm.n_rows > 0) {
         launch_norm(ctx, &held);
-    else if (held.sum.parts)
+        return;
+    }
+    if (held.sum.parts)
         cuda_launch_sum_rows(ctx, &held.sum);
-    else if (held.join.n_tiles > 0)
+    if (held.ranks.n > 0)
+        cuda_launch_sum_ranks(ctx, &held.ranks);
+    if (held.join.n_tiles > 0)
         cuda_launch_join_spans(ctx, &held.join);
 }
 
-/* A norm of all that the held sum comes to. */
-static bool norm_follows(const struct gpu_sum *sum, const struct gpu_norm *norm) {
-    return sum->parts && sum->out == norm->x && sum->n_rows == norm->n_rows &&
-           sum->n == norm->dim && sum->out_stride == norm->dim &&
-           sum->epilogue != EPILOGUE_SILU_MUL;
+/* Rows (n_rows, n) side by side are all that the held sum comes to. */
+static bool sum_is_of(const struct gpu_sum *sum, const float *x, uint32_t n_rows, uint32_t n) {
+    return sum->parts && sum->out == x && sum->n_rows == n_rows && sum->n == n &&
+           sum->out_stride == n && sum->epilogue != EPILOGUE_SILU_MUL;
+}
+
+/* A norm of all that the held sums come to. */
+static bool norm_follows(const struct cuda_held *held, const struct gpu_norm *norm) {
+    bool of_sum = sum_is_of(&held->sum, norm->x, norm->n_rows, norm->dim);
+    if (held->ranks.n == 0)
+        return of_sum;
+    return (of_sum || !held->sum.parts) && held->ranks.x == norm->x &&
+           held->ranks.n == (size_t)norm->n_rows * norm->dim && norm->dim % 4 == 0 &&
+           is_aligned(norm->out) && is_aligned(norm->gain);
 }
 
 void cuda_hold_norm(struct kernels_ctx *ctx, const struct gpu_norm *norm) {
-    if (ctx->held.norm.n_rows > 0 || !norm_follows(&ctx->held.sum, norm))
+    if (ctx->held.norm.n_rows > 0 || !norm_follows(&ctx->held, norm))
         cuda_release(ctx);
     ctx->held.norm = *norm;
     cuda_forget_rounded(ctx, norm->out, (size_t)norm->n_rows * norm->dim);
@@ -52,6 +75,15 @@ void cuda_hold_sum(struct kernels_ctx *ctx, const struct gpu_sum *sum) {
     ctx->held.sum = *sum;
 }
 
+void cuda_hold_ranks(struct kernels_ctx *ctx, const struct gpu_sum_ranks *ranks) {
+    const struct gpu_sum *sum = &ctx->held.sum;
+    bool goes_on = ctx->held.norm.n_rows == 0 && ctx->held.ranks.n == 0 && sum->n > 0 &&
+                   ranks->n % sum->n == 0 && sum_is_of(sum, ranks->x, ranks->n / sum->n, sum->n);
+    if (!goes_on)
+        cuda_release(ctx);
+    ctx->held.ranks = *ranks;
+}
+
 void cuda_hold_join(struct kernels_ctx *ctx, const struct gpu_attend *join) {
     cuda_release(ctx);
     ctx->held.join = *join;
@@ -59,7 +91,8 @@ void cuda_hold_join(struct kernels_ctx *ctx, const struct gpu_attend *join) {
 
 struct gpu_sum cuda_take_sum(struct kernels_ctx *ctx, const float *qkv) {
     struct gpu_sum sum = ctx->held.sum;
-    if (ctx->held.norm.n_rows > 0 || sum.out != qkv || sum.epilogue != EPILOGUE_NONE)
+    if (ctx->held.norm.n_rows > 0 || ctx->held.ranks.n > 0 || sum.out != qkv ||
+        sum.epilogue != EPILOGUE_NONE)
         return (struct gpu_sum){0};
     ctx->held.sum = (struct gpu_sum){0};
     return sum;
@@ -111,11 +144,12 @@ static void launch_round(struct kernels_ctx *ctx, const struct gpu_round_rows *r
         held.norm.out == round->x && held.norm.dim == round->matrix.k &&
         held.norm.dim <= GPU_NORM_ROUNDS) {
         ctx->held = (struct cuda_held){0};
-        cuda_launch_norm_rows(ctx, &(struct gpu_norm_rows){.norm = held.norm,
-                                                           .sum = held.sum,
-                                                           .matrix = round->matrix,
-                                                           .to = round->to,
-                                                           .rounds = true});
+        launch_rows(ctx, &held,
+                    &(struct gpu_norm_rows){.norm = held.norm,
+                                            .sum = held.sum,
+                                            .matrix = round->matrix,
+                                            .to = round->to,
+                                            .rounds = true});
         return;
     }
     if (joining_follows(&held.join, round)) {

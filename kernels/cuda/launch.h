@@ -448,6 +448,15 @@ struct gpu_sum_ranks {
     uint32_t whole; /* x begins at 16 bytes, and n is a multiple of 4 */
 };
 
+/* rows.norm of what x comes to over the ranks, in their order: x (n_rows, dim) is this rank's part, or (rows.sum.parts) what that sum
+ * comes to there, and becomes the sum over the ranks. All begin at 16 bytes; dim is a multiple of 4, n_rows * dim at most GPU_SUM_WHOLE and
+ * a stage's, and both the same for all. */
+struct gpu_norm_ranks {
+    struct gpu_norm_rows rows;
+    struct gpu_group_of_ranks group;
+    float *x;
+};
+
 /* The ranks' parts (n_rows, n_columns) become columns from `begin` on of out (n_rows, out_stride), which rank 0 has. */
 struct gpu_gather_ranks {
     struct gpu_group_of_ranks group;
@@ -525,6 +534,7 @@ struct gpu_take_chosen {
     X(join_spans, gpu_attend)                                                                      \
     X(join_rows, gpu_join_rows)                                                                    \
     X(sum_ranks, gpu_sum_ranks)                                                                    \
+    X(norm_ranks, gpu_norm_ranks)                                                                  \
     X(gather_ranks, gpu_gather_ranks)                                                              \
     X(sum_parts, gpu_sum_parts)                                                                    \
     X(pack_columns, gpu_pack_columns)                                                              \

@@ -124,7 +124,10 @@ void cuda_sum(struct kernels_ctx *ctx, float *x, size_t n) {
         }
         struct gpu_sum_ranks sum = {.group = *group, .x = x + at, .n = (uint32_t)(next - at)};
         sum.whole = (uintptr_t)sum.x % 16 == 0 && sum.n % 4 == 0;
-        cuda_launch_sum_ranks(ctx, &sum);
+        if (ctx->fast && sum.whole && n <= GPU_SUM_WHOLE && sum.n == n)
+            cuda_hold_ranks(ctx, &sum); /* a norm may follow */
+        else
+            cuda_launch_sum_ranks(ctx, &sum);
     }
 }
 

@@ -121,11 +121,7 @@ static bool attention(const struct pass *pass, uint32_t index) {
     k->attend(pass->ctx, attn, qkv, step->batch, &kv, 1.0f / sqrtf((float)facts->head_dim),
               decoder->slopes.at, window);
     k->linear(pass->ctx, x, config->dim, attn, &layer->out, pass->n_tokens, into_stream(pass));
-    if (!reduce(pass, x))
-        return false;
-    if (step->layers_done && decoder->comm) /* all ranks have written theirs */
-        step->layers_done(step->context, index, index + 1);
-    return true;
+    return reduce(pass, x);
 }
 
 /* out (+)= the layer of normed. */
@@ -185,6 +181,9 @@ static bool run_layer(const struct pass *pass, uint32_t index) {
         return false;
     pass->kernels->norm(pass->ctx, pass->base + pass->at.normed, x, layer->ffn_norm,
                         config->norm_eps, pass->n_tokens, config->dim);
+    /* Of several ranks all have written theirs. Nothing stands between a sum and its norm, which ranks may compute as one. */
+    if (pass->step->layers_done && pass->decoder->comm)
+        pass->step->layers_done(pass->step->context, index, index + 1);
     if (layer->experts)
         mixture(pass, x, layer->experts);
     else

@@ -1,8 +1,9 @@
-/* The norm of fast numerics: a block a row. It adds up what a product has left of the row, where there is something, and rounds
- * the row for the next product.
+/* The norm of fast numerics: a block a row. It adds up what a product has left of the row, where there is something, and what the
+ * ranks of a group have of it, and rounds the row for the next product.
  *
  * The sum of the squares: thread i of 512 has inputs 4 (i + 512 j) to 4 (i + 512 j) + 3, in one chain of FMAs in rising order;
  * the chains of a warp are added as a tree (16 lanes apart, then 8, 4, 2, 1), the warps in rising order. */
+#include "kernels/cuda/gpu/ranks.h"
 #include "kernels/cuda/gpu/sum_rows.h"
 #include "kernels/cuda/gpu/tensor_piece.h"
 
@@ -32,32 +33,40 @@ __device__ __forceinline__ float block_sum(row_shared &s, float sum) {
     return sum;
 }
 
-/* Inputs i to i + 3 of the row before its norm; what a product has left comes to the residual, which is stored. */
+/* Inputs i to i + 3 of the row before its norm: with what a product has left. */
 template <bool WHOLE>
-__device__ __forceinline__ float4 fetch_four(const gpu_norm_rows &what, uint32_t row, uint32_t i) {
+__device__ __forceinline__ float4 part_four(const gpu_norm_rows &what, uint32_t row, uint32_t i) {
     const uint32_t dim = what.norm.dim;
+    const float *x = what.norm.x + (size_t)row * dim;
     if (!what.sum.parts)
-        return load_four<WHOLE>(what.norm.x + (size_t)row * dim, i, dim);
-    float *to = what.sum.out + (size_t)row * dim;
+        return load_four<WHOLE>(x, i, dim);
     float y[4] = {0.0f, 0.0f, 0.0f, 0.0f};
     if (i < dim)
         sum_slices<4>(y, what.sum, row, i);
     float4 four = make_float4(y[0], i + 1 < dim ? y[1] : 0.0f, i + 2 < dim ? y[2] : 0.0f,
                               i + 3 < dim ? y[3] : 0.0f);
     if (what.sum.epilogue == EPILOGUE_ADD)
-        four = add_fours(load_four<WHOLE>(to, i, dim), four);
-    store_four<WHOLE>(to, i, dim, four);
+        four = add_fours(load_four<WHOLE>(x, i, dim), four);
+    return four;
+}
+
+/* The same; what a product has left comes to the residual, which is stored. */
+template <bool WHOLE>
+__device__ __forceinline__ float4 fetch_four(const gpu_norm_rows &what, uint32_t row, uint32_t i) {
+    float4 four = part_four<WHOLE>(what, row, i);
+    if (what.sum.parts)
+        store_four<WHOLE>(what.sum.out + (size_t)row * what.norm.dim, i, what.norm.dim, four);
     return four;
 }
 
 /* The row in shared memory becomes pieces. The block calls. */
 template <typename ROUNDING>
 __device__ __forceinline__ void round_row(row_shared &s, const float *values,
-                                          const gpu_norm_rows &what) {
+                                          const gpu_norm_rows &what, uint32_t row) {
     const gpu_matrix &w = what.matrix;
     const uint32_t n_pieces = count_chunks(w) * CHUNK_UNITS, n_slices = count_slices(w);
     const uint32_t per_slice = TENSOR_SLICE / PIECE_INPUTS, warps = per_slice / WARP;
-    uint4 *to = (uint4 *)what.to.q + (size_t)blockIdx.x * n_pieces;
+    uint4 *to = (uint4 *)what.to.q + (size_t)row * n_pieces;
     for (uint32_t first = 0, turn = 0; first < n_pieces; first += ROW_THREADS, turn++) {
         uint32_t piece = first + threadIdx.x, slice = piece / per_slice;
         row_piece x;
@@ -83,7 +92,7 @@ __device__ __forceinline__ void round_row(row_shared &s, const float *values,
             store_piece<ROUNDING::ints>(to, piece,
                                         x.template rounded<ROUNDING::format>(powers.factor));
         if (threadIdx.x % per_slice == 0 && slice < n_slices)
-            what.to.scales[(size_t)blockIdx.x * n_slices + slice] = powers.back;
+            what.to.scales[(size_t)row * n_slices + slice] = powers.back;
     }
 }
 
@@ -106,25 +115,22 @@ __device__ __forceinline__ void store_normed(const gpu_norm &norm, uint32_t row,
         *(float4 *)&values[i] = x;
 }
 
-/* KEPT fours of a row in registers of each thread; of longer rows the others are read again. */
-template <typename ROUNDING, bool ROUNDS, bool WHOLE, uint32_t KEPT>
-__global__ void __launch_bounds__(ROW_THREADS, 2) norm_rows_kernel(gpu_norm_rows what) {
-    SHARED_BYTES(shared);
-    row_shared &s = *(row_shared *)shared;
-    float *values = ROUNDS ? (float *)(shared + sizeof(row_shared)) : NULL;
-    const uint32_t dim = what.norm.dim, row = blockIdx.x, own = 4 * threadIdx.x;
+/* A row, whose inputs fetch(i) answers once each. KEPT fours of it in registers of each thread; of longer rows the others are read
+ * again. The block calls. */
+template <typename ROUNDING, bool ROUNDS, bool WHOLE, uint32_t KEPT, typename FETCH>
+__device__ __forceinline__ void norm_row(row_shared &s, float *values, const gpu_norm_rows &what,
+                                         uint32_t row, FETCH fetch) {
+    const uint32_t dim = what.norm.dim, own = 4 * threadIdx.x;
     float4 kept[KEPT];
     float sum = 0.0f;
-    griddep_launch();
-    griddep_wait();
 #pragma unroll
     for (uint32_t j = 0; j < KEPT; j++)
         if (j * ROW_FLOATS < dim) {
-            kept[j] = fetch_four<WHOLE>(what, row, j * ROW_FLOATS + own);
+            kept[j] = fetch(j * ROW_FLOATS + own);
             sum = add_squares(sum, kept[j]);
         }
     for (uint32_t i = KEPT * ROW_FLOATS; i < dim; i += ROW_FLOATS)
-        sum = add_squares(sum, fetch_four<WHOLE>(what, row, i + own));
+        sum = add_squares(sum, fetch(i + own));
     float factor = 1.0f / sqrtf(block_sum(s, sum) / (float)dim + what.norm.eps);
 #pragma unroll
     for (uint32_t j = 0; j < KEPT; j++)
@@ -137,18 +143,62 @@ __global__ void __launch_bounds__(ROW_THREADS, 2) norm_rows_kernel(gpu_norm_rows
     if (!ROUNDS)
         return;
     __syncthreads();
-    round_row<ROUNDING>(s, values, what);
+    round_row<ROUNDING>(s, values, what, row);
+}
+
+template <typename ROUNDING, bool ROUNDS, bool WHOLE, uint32_t KEPT>
+__global__ void __launch_bounds__(ROW_THREADS, 2) norm_rows_kernel(gpu_norm_rows what) {
+    SHARED_BYTES(shared);
+    float *values = ROUNDS ? (float *)(shared + sizeof(row_shared)) : NULL;
+    const uint32_t row = blockIdx.x;
+    griddep_launch();
+    griddep_wait();
+    norm_row<ROUNDING, ROUNDS, WHOLE, KEPT>(
+        *(row_shared *)shared, values, what, row,
+        [&](uint32_t i) { return fetch_four<WHOLE>(what, row, i); });
+}
+
+/* Each rank reads all that the others have of the block's rows. */
+template <typename ROUNDING, bool ROUNDS, uint32_t KEPT>
+__global__ void __launch_bounds__(ROW_THREADS, 1) norm_ranks_kernel(gpu_norm_ranks what) {
+    SHARED_BYTES(shared);
+    float *values = ROUNDS ? (float *)(shared + sizeof(row_shared)) : NULL;
+    const gpu_group_of_ranks &group = what.group;
+    const uint32_t dim = what.rows.norm.dim, n_rows = what.rows.norm.n_rows;
+    const uint32_t turn = ranks_begin(group);
+    float *stage = stage_of(group, group.rank, turn);
+    for (uint32_t row = blockIdx.x; row < n_rows; row += gridDim.x)
+        for (uint32_t i = 4 * threadIdx.x; i < dim; i += ROW_FLOATS)
+            *(float4 *)(stage + row * dim + i) = part_four<true>(what.rows, row, i);
+    ranks_meet(group, 0, gpu_told{turn, RANKS_NORM, n_rows * dim, 0, 0, {}});
+    for (uint32_t row = blockIdx.x; row < n_rows; row += gridDim.x) {
+        norm_row<ROUNDING, ROUNDS, true, KEPT>(
+            *(row_shared *)shared, values, what.rows, row, [&](uint32_t i) {
+                if (i >= dim)
+                    return make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+                float4 four = sum_stages(group, turn, row * dim + i);
+                store_four<true>(what.x + (size_t)row * dim, i, dim, four);
+                return four;
+            });
+        __syncthreads();
+    }
+    ranks_end(group, turn);
+}
+
+#define KEPT_FOURS 4
+
+static size_t row_bytes(const gpu_norm_rows *what) {
+    return sizeof(row_shared) + (what->rounds ? (what->norm.dim + 3) / 4 * 16 : 0);
 }
 
 template <typename ROUNDING, bool ROUNDS>
 static void norm_rows_put(struct device_stream *stream, const gpu_norm_rows *what) {
-    const uint32_t dim = what->norm.dim, kept = 4;
+    const uint32_t dim = what->norm.dim;
     bool whole = are_fours(what->norm.x, dim) && are_fours(what->norm.out, dim) &&
                  are_fours(what->norm.gain, dim);
-    size_t n_bytes = sizeof(row_shared) + (ROUNDS ? (dim + 3) / 4 * 16 : 0);
-    gpu_launch_ahead(stream, dim3(what->norm.n_rows), dim3(ROW_THREADS), n_bytes,
-                     whole ? norm_rows_kernel<ROUNDING, ROUNDS, true, kept>
-                           : norm_rows_kernel<ROUNDING, ROUNDS, false, kept>,
+    gpu_launch_ahead(stream, dim3(what->norm.n_rows), dim3(ROW_THREADS), row_bytes(what),
+                     whole ? norm_rows_kernel<ROUNDING, ROUNDS, true, KEPT_FOURS>
+                           : norm_rows_kernel<ROUNDING, ROUNDS, false, KEPT_FOURS>,
                      *what);
 }
 
@@ -158,6 +208,23 @@ void norm_rows(struct device_stream *stream, const gpu_norm_rows *what) {
     else
         with_rounding(what->matrix, [=](auto rounding) {
             norm_rows_put<decltype(rounding), true>(stream, what);
+        });
+}
+
+template <typename ROUNDING, bool ROUNDS>
+static void norm_ranks_put(struct device_stream *stream, const gpu_norm_ranks *what) {
+    uint32_t n_rows = what->rows.norm.n_rows;
+    gpu_launch_together(stream, dim3(n_rows < RANKS_BLOCKS ? n_rows : RANKS_BLOCKS),
+                        dim3(ROW_THREADS), row_bytes(&what->rows),
+                        norm_ranks_kernel<ROUNDING, ROUNDS, KEPT_FOURS>, *what);
+}
+
+void norm_ranks(struct device_stream *stream, const gpu_norm_ranks *what) {
+    if (!what->rows.rounds)
+        norm_ranks_put<rounding<WEIGHT_F16, false>, false>(stream, what);
+    else
+        with_rounding(what->rows.matrix, [=](auto rounding) {
+            norm_ranks_put<decltype(rounding), true>(stream, what);
         });
 }
 
