@@ -258,6 +258,13 @@ def files():
         server.shutdown()
 
 
+def end_listener(listener, thread):
+    """Closes it once nobody accepts any more: a call that a pause interrupts begins anew, of whatever has the number then."""
+    listener.shutdown(socket.SHUT_RDWR)
+    thread.join()
+    listener.close()
+
+
 class Hostile:
     """A server that answers /v1/models as it should, and everything else with what its script does to the socket."""
 
@@ -266,14 +273,15 @@ class Hostile:
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
         self.stopping = threading.Event()
-        threading.Thread(target=self._accept, daemon=True).start()
+        self.thread = threading.Thread(target=self._accept, daemon=True)
+        self.thread.start()
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
         self.stopping.set()
-        self.listener.close()
+        end_listener(self.listener, self.thread)
 
     def _accept(self):
         while True:
@@ -614,11 +622,12 @@ def hostile_grpc():
             with contextlib.suppress(OSError):
                 while True:
                     threading.Thread(target=serve, args=(listener.accept()[0], answer(*steps)), daemon=True).start()
-        threading.Thread(target=accept, daemon=True).start()
+        thread = threading.Thread(target=accept, daemon=True)
+        thread.start()
         done = bench("load", "--target", f"grpc://127.0.0.1:{listener.getsockname()[1]}", "--model", "m", "--tokenizer", "hash", "--requests",
                      2, "--concurrency", 2, "--max-tokens", 4, "--prompt-tokens", 90, "--timeout", 2, "--silence", 1, "--json", "--quiet", code=1)
         stopping.set()
-        listener.close()
+        end_listener(listener, thread)
         whole = json.loads(done.stdout)
         assert whole["requests"] == {"completed": 0, "incomplete": 0, "errors": {kind: 2}}, (name, whole["requests"], done.stderr)
     with Hostile(sends(b"SSH-2.0-x\r\n\r\n")) as server:

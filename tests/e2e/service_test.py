@@ -25,7 +25,7 @@ class Manager:
     """Starts daemons and hears what they say of themselves: [(name, line)] in `said`."""
 
     def __init__(self, folder):
-        self.folder, self.said, self.processes, self.sockets = folder, [], {}, []
+        self.folder, self.said, self.processes, self.sockets, self.threads = folder, [], {}, [], []
         self.doors = {name: socket.create_server(("127.0.0.1", 0), backlog=512) for name in ("router", "router1")}
         self.ports = {name: door.getsockname()[1] for name, door in self.doors.items()}
         self.port = self.ports["router"]
@@ -51,19 +51,20 @@ class Manager:
                                                 close_fds=False, preexec_fn=child)
         theirs.close()
         lines = (self.folder / f"{name}.log").open("ab")
-        threading.Thread(target=self._copy, args=(ours, lines), daemon=True).start()
-        threading.Thread(target=self._hear, args=(name, notify), daemon=True).start()
+        for read, *what in ((self._copy, ours, lines), (self._hear, name, notify)):
+            self.threads.append(threading.Thread(target=read, args=what, daemon=True))
+            self.threads[-1].start()
 
     def _copy(self, source, lines):
-        while chunk := source.recv(65536):
-            lines.write(chunk)
-            lines.flush()
+        with source, lines:
+            while chunk := source.recv(65536):
+                lines.write(chunk)
+                lines.flush()
 
     def _hear(self, name, notify):
-        with contextlib.suppress(OSError):
-            while True:
-                for line in notify.recv(4096).decode().splitlines():
-                    self.said.append((name, line))
+        while text := notify.recv(4096):
+            for line in text.decode().splitlines():
+                self.said.append((name, line))
 
     def router(self, name="router", wait="60s", **kwargs):
         self.start(name, "tandem-router", "--model", "hash", "--name", name, "--listen", "fd:3", "--worker-wait", wait,
@@ -102,6 +103,11 @@ class Manager:
         for process in self.processes.values():
             process.kill()
             process.wait()
+        for each in self.sockets:
+            each.shutdown(socket.SHUT_RDWR)
+        # Before what they read is closed: a call that a pause interrupts begins anew, of whatever has the number then.
+        for thread in self.threads:
+            thread.join()
         for each in self.sockets:
             each.close()
         for door in self.doors.values():
