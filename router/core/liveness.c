@@ -57,7 +57,7 @@ void liveness_beat(struct router *router, struct slot *slot, const struct beat *
 
 uint64_t liveness_bound_ns(const struct router *router, const struct slot *slot) {
     uint64_t step_us = slot->load.step_us_expected;
-    uint64_t steps = step_us <= TRUST_STEP_US_MAX ? 4 * step_us * NS_PER_US : 0;
+    uint64_t steps = step_us <= MESSAGE_STEP_US_MAX ? 4 * step_us * NS_PER_US : 0;
     return steps > router->config.hang_ns_min ? steps : router->config.hang_ns_min;
 }
 

@@ -15,11 +15,6 @@
     10u /* put aside again within so many times the last time: it goes on doubling */
 #define TRUST_TRIAL_TOKENS 32u /* so many tokens, or an end, make a trial a good answer */
 
-/* Longest step that a worker may announce. By intent a step takes 250 ms; a slow CPU with a large
- * model takes seconds for the smallest one. A figure above is a fault and not believed. It bounds
- * the wait for a silent worker: 4 steps, 60 s. */
-#define TRUST_STEP_US_MAX 15000000u
-
 struct trust {
     uint32_t epoch;  /* rises when it is put aside and when that ends: older attempts say nothing */
     uint32_t serial; /* of its last answer */

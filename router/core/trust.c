@@ -119,7 +119,7 @@ void trust_answered(struct router *router, struct part *part) {
 static bool is_possible(const struct load *load) {
     uint64_t blocks = (uint64_t)load->blocks_free + load->blocks_used + load->blocks_reserved +
                       load->blocks_quarantined + load->blocks_cached;
-    return load->step_us_expected <= TRUST_STEP_US_MAX && blocks <= load->blocks_total;
+    return load->step_us_expected <= MESSAGE_STEP_US_MAX && blocks <= load->blocks_total;
 }
 
 void trust_figures(struct router *router, struct slot *slot, const struct load *load) {

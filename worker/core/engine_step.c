@@ -40,10 +40,12 @@ void engine_plan(struct engine *engine, uint64_t now_ns, struct plan *plan) {
     settle_event(engine);
 }
 
-/* Routers hear how long the step will take that nothing stands before any more. */
+/* Routers hear how long the step will take that nothing stands before any more. What a moment in which the machine stood still
+ * makes of a guess is no figure: the most that there may be is. */
 static void announce(struct engine *engine, uint32_t us_expected) {
     engine->step_begin_ns = engine->now_ns;
-    engine->figures.step_us_expected = us_expected;
+    engine->figures.step_us_expected =
+        us_expected < MESSAGE_STEP_US_MAX ? us_expected : MESSAGE_STEP_US_MAX;
     if (us_expected >= LONG_STEP_US)
         flush_beats(engine);
 }

@@ -212,7 +212,7 @@ END_TEST
 
 START_TEST(figures_that_cannot_be_put_a_worker_aside) {
     open_two();
-    beat_with(a, (struct load){.step_us_expected = TRUST_STEP_US_MAX,
+    beat_with(a, (struct load){.step_us_expected = MESSAGE_STEP_US_MAX,
                                .blocks_total = 5,
                                .blocks_free = 1,
                                .blocks_used = 1,
@@ -220,9 +220,9 @@ START_TEST(figures_that_cannot_be_put_a_worker_aside) {
                                .blocks_quarantined = 1,
                                .blocks_cached = 1});
     ck_assert_int_eq(standing_of(a), STANDING_GOOD);
-    beat_with(a, (struct load){.step_us_expected = TRUST_STEP_US_MAX + 1});
+    beat_with(a, (struct load){.step_us_expected = MESSAGE_STEP_US_MAX + 1});
     ck_assert_int_eq(standing_of(a), STANDING_ASIDE);
-    beat_with(a, (struct load){.step_us_expected = TRUST_STEP_US_MAX + 1});
+    beat_with(a, (struct load){.step_us_expected = MESSAGE_STEP_US_MAX + 1});
     ck_assert_uint_eq(fake_count_notes(&fake, "worker put aside"), 1);
     ck_assert_ptr_nonnull(
         strstr(fake_note(&fake, "worker put aside"), "reason=impossible_figures"));
@@ -252,8 +252,8 @@ static uint64_t fenced_after_ms(uint32_t step_us) {
 }
 
 START_TEST(silence_may_last_a_minute_at_most_whatever_a_worker_says) {
-    ck_assert_uint_eq(fenced_after_ms(TRUST_STEP_US_MAX), 60050);
-    ck_assert_uint_eq(fenced_after_ms(TRUST_STEP_US_MAX + 1), 1050); /* not believed */
+    ck_assert_uint_eq(fenced_after_ms(MESSAGE_STEP_US_MAX), 60050);
+    ck_assert_uint_eq(fenced_after_ms(MESSAGE_STEP_US_MAX + 1), 1050); /* not believed */
     ck_assert_uint_eq(fenced_after_ms(UINT32_MAX), 1050);
 }
 END_TEST

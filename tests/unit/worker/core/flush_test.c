@@ -372,6 +372,23 @@ START_TEST(the_typical_step_follows_slowly) {
 }
 END_TEST
 
+START_TEST(no_step_is_announced_to_take_longer_than_routers_believe) {
+    static const uint32_t guesses[] = {MESSAGE_STEP_US_MAX, MESSAGE_STEP_US_MAX + 1, UINT32_MAX};
+    for (unsigned i = 0; i < sizeof guesses / sizeof *guesses; i++) {
+        struct desk *desk = desk_new(4, 64);
+        struct plan plan;
+        struct load load;
+        desk->n_allowed = UINT32_MAX;
+        submit(desk, 3, 6, false);
+        engine_plan(desk->engine, desk->now_ns, &plan);
+        engine_step_begin(desk->engine, desk->now_ns, guesses[i]);
+        engine_load(desk->engine, &load);
+        ck_assert_uint_eq(load.step_us_expected, MESSAGE_STEP_US_MAX);
+        desk_free(desk);
+    }
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_test(tests, a_step_takes_65536_ids);
     tcase_add_test(tests, the_65537th_id_goes_with_the_next_step);
@@ -386,4 +403,5 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, so_many_answers_wait_for_a_router_and_no_more);
     tcase_add_test(tests, the_next_deadline_is_the_earliest_of_lease_drain_and_router);
     tcase_add_test(tests, the_typical_step_follows_slowly);
+    tcase_add_test(tests, no_step_is_announced_to_take_longer_than_routers_believe);
 }
