@@ -82,8 +82,7 @@ void answer_tokens(struct sim *sim, uint32_t router, uint64_t user, const struct
         client->cancel_due = sim->due = true;
 }
 
-/* Was the context of one of its workers full after so many tokens? */
-static bool context_full(const struct sim *sim, const struct client *client) {
+bool answer_fills_context(const struct sim *sim, const struct client *client) {
     uint32_t n = client->n_prompt + client->n_got, prefill = client->attempt.prefill;
     return n == sim->nodes[client->attempt.decode].context ||
            (prefill != SIM_NO_NODE && n == sim->nodes[prefill].context);
@@ -93,7 +92,7 @@ static void check_done(struct sim *sim, const struct client *client,
                        const struct request_end *end) {
     bool right = false;
     if (end->finish == FINISH_LENGTH) {
-        bool full = context_full(sim, client);
+        bool full = client->outgrew || answer_fills_context(sim, client);
         right = !client->stopped && (client->n_got == client->max_new || full);
         if (full && client->n_got < client->max_new)
             sim_saw(sim, SIGHT_CONTEXT_FULL);

@@ -175,6 +175,10 @@ static void placed(struct sim *sim, struct client *client, uint32_t number, uint
     if (req)
         judge_roles(sim, client, router, req);
     if (client->attempt.number != 0 && client->n_got > 0) {
+        if (answer_fills_context(sim, client)) {
+            client->outgrew = true;
+            sim_saw(sim, SIGHT_OUTGROWN);
+        }
         sim_saw(sim, SIGHT_REPLAY_TOKENS);
         if (client->temperature > 0)
             sim_saw(sim, SIGHT_REPLAY_DRAWN);

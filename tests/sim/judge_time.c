@@ -49,12 +49,14 @@ void time_tokens(struct sim *sim, const struct client *client) {
     if (lonely->serial == 0 || client->serial != lonely->serial)
         return;
     bool handed_over = client->attempt.prefill != SIM_NO_NODE;
+    uint32_t n_got =
+        client->n_got - client->attempt.begin;  /* one that outgrew its worker begins anew */
     uint64_t overtaken = sim->options.overtake; /* a PING goes before it, and takes its turn */
     uint64_t most;
-    if (client->n_got == 0) /* RESERVE and RESERVED, SUBMIT, STEP */
+    if (n_got == 0) /* RESERVE and RESERVED, SUBMIT, STEP */
         most = lonely->stepped_ns +
                (handed_over ? 4 + 2 * overtaken : 2 + overtaken) * lonely->slowest_ns;
-    else if (client->n_got == 1 && handed_over) /* the link, chunks and their acknowledgements */
+    else if (n_got == 1 && handed_over) /* the link, chunks and their acknowledgements */
         most = lonely->stepped_ns + 2 * lonely->longest_ns +
                (6 + overtaken + 2 * (uint64_t)lonely->n_kv) * lonely->slowest_ns;
     else

@@ -75,6 +75,7 @@
     X(STOP_BANNED, "a stop id was not allowed yet")                                                \
     X(STOP_MATCH, "the shell stopped an answer")                                                   \
     X(CONTEXT_FULL, "an answer filled the context")                                                \
+    X(OUTGROWN, "an answer outgrew a worker and went on at another")                               \
     X(CANCEL, "a client left in the middle")                                                       \
     X(CANCEL_EARLY, "a client left before its first token")                                        \
     X(CHOICES, "a call had several choices")                                                       \

@@ -259,6 +259,7 @@ struct client {
     bool want_logprobs;
     bool penalised; /* its choices depend on the ids before them: the worker has to know those */
     bool cancel_due;
+    bool outgrew; /* a worker's context ended it once: where no longer one is left, it is over */
     uint32_t spoilt_by; /* bit per node: the model's numbers were unusable there once */
     bool probe;
     uint32_t priority;
@@ -461,6 +462,8 @@ struct client *client_of_request(struct sim *sim, uint32_t router, uint64_t lo);
 /* answer.c: what clients get, held against the oracle */
 void answer_tokens(struct sim *sim, uint32_t router, uint64_t user, const struct token_run *run);
 void answer_end(struct sim *sim, uint32_t router, uint64_t user, const struct request_end *end);
+/* Is the context of one of its workers full after so many tokens? */
+bool answer_fills_context(const struct sim *sim, const struct client *client);
 
 /* options.c: what this seed allows */
 void options_draw(struct sim *sim);
