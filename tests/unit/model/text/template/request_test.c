@@ -186,6 +186,12 @@ END_TEST
     "{{ raise_exception('one call at a time') }}{% endif %}{% endif %}{% if m.name is defined %}"  \
     "{{ m.name }}:{% endif %}{{ m.content }};{% endfor %}"
 
+/* A part that has an image is one, as models that see are given it. */
+#define SEES                                                                                       \
+    "{% for m in messages %}{% if m.content is string %}{{ m.content }}{% else %}"                 \
+    "{% for p in m.content %}{% if 'image' in p %}<image>{% else %}{{ p.text }}{% endif %}"        \
+    "{% endfor %}{% endif %};{% endfor %}"
+
 #define SAID(more) "{\"messages\":[{\"role\":\"assistant\",\"content\":\"a\"" more "}]}"
 
 START_TEST(what_is_null_is_as_if_it_were_not_there) {
@@ -218,6 +224,18 @@ START_TEST(what_is_null_is_as_if_it_were_not_there) {
            "{\"default\": null}}}][{\"text\": \"d\", \"tags\": [null]}]");
     expect("", "hash", SAID(",\"tool_calls\":[{\"function\":{\"name\":\"f\",\"strict\":null}}]"),
            "<|im_start|>assistant\na\n<tool_call>\n{\"name\": \"f\"}\n</tool_call><|im_end|>\n");
+    /* In each message, wherever it stands; in an object that is no message `content` is a member like any other. */
+    expect(
+        WHOLE, NULL,
+        "{\"messages\":[{\"role\":\"user\",\"content\":\"a\",\"name\":null},{\"role\":\"user\","
+        "\"content\":\"b\"}],\"documents\":[{\"content\":null,\"text\":\"d\"},{\"text\":\"e\"}]}",
+        "{\"role\": \"user\", \"content\": \"a\"}{\"role\": \"user\", \"content\": \"b\"}null"
+        "[{\"text\": \"d\"}, {\"text\": \"e\"}]");
+    expect(
+        SEES, NULL,
+        "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"image\":null,\"text\":"
+        "\"x\"}]},{\"role\":\"user\",\"content\":\"y\"}]}",
+        "x;y;");
     /* An answer of which nothing is there is still one that lacks content. */
     refused(WHOLE, "{\"messages\":[{\"role\":\"assistant\",\"content\":null,\"tool_calls\":null}]}",
             "messages[0].content");
@@ -270,6 +288,9 @@ START_TEST(a_role_that_the_template_does_not_know_is_the_systems) {
         free(got);
         free(system);
     }
+    expect("{% for m in messages %}{% if m.role == 'developer' %}# {{ m.content }};{% else %}"
+           "{{ m.role }}:{{ m.content }};{% endif %}{% endfor %}",
+           NULL, DEVELOPER("developer"), "# Answer BANANA.;user:Capital of France?;");
     expect("", "qwen", DEVELOPER("developer"),
            "<|im_start|>system\nAnswer BANANA.<|im_end|>\n"
            "<|im_start|>user\nCapital of France?<|im_end|>\n<|im_start|>assistant\n");
@@ -295,6 +316,7 @@ START_TEST(what_a_template_would_leave_out_is_refused_by_name) {
         "{% endfor %}";
     refused(BRANCHES, SEEN, "messages[2].role");
     ck_assert_ptr_nonnull(strstr(error.text, "leaves such messages out"));
+    refused(BRANCHES, SEEN_WITH("[{\"type\":\"function\"}]"), "messages[2].role");
     refused(no_system, DEVELOPER("system"), "messages[0].role");
     refused(no_system, DEVELOPER("developer"), "messages[0].role");
     expect(no_system, NULL, SEEN, "u;;42;");
