@@ -147,6 +147,59 @@ START_TEST(an_answer_ends_with_the_longest_context) {
 }
 END_TEST
 
+/* Also where nobody is left who knows its form. */
+START_TEST(an_answer_of_a_form_ends_with_the_longest_context) {
+    fake_open_default(&fake);
+    struct welcome welcome = fake_welcome("old", ROLE_MIXED);
+    welcome.minor = PROTO_MINOR_GRAMMAR - 1;
+    uint32_t old = fake_join(&fake, &welcome);
+    welcome = fake_welcome("small", ROLE_MIXED);
+    welcome.minor = PROTO_MINOR_GRAMMAR;
+    welcome.context = 15;
+    uint32_t small = fake_join(&fake, &welcome);
+    struct request_spec spec = fake_spec(&fake, 0, 10, 8);
+    spec.sampling.grammar = (const uint8_t *)"g";
+    spec.sampling.n_grammar = 1;
+    ck_assert_int_eq(fake_ask_spec(&fake, 0, spec), STATUS_OK);
+    welcome = fake_welcome("large", ROLE_MIXED);
+    welcome.minor = PROTO_MINOR_GRAMMAR;
+    uint32_t large = fake_join(&fake, &welcome);
+    struct submit first = fake_submitted(&fake, small);
+    fake_step(&fake, small, &first, 0, 5, FINISH_LENGTH);
+    ck_assert_uint_eq(fake_submitted(&fake, large).n_tokens, 15);
+    fake_lose(&fake, large);
+    fake_lose(&fake, small);
+    fake_pass(&fake, fake.config.no_worker_wait_ns + 100 * NS_PER_MS, 1u << old);
+    fake_expect(&fake, 0, 5);
+    ck_assert_int_eq(fake.users[0].end.kind, END_DONE);
+    ck_assert_int_eq(fake.users[0].end.finish, FINISH_LENGTH);
+    fake_close(&fake);
+}
+END_TEST
+
+/* A request that takes the place of one whose context ended it knows nothing of that. */
+START_TEST(the_next_request_has_outgrown_nothing) {
+    fake_open_default(&fake);
+    uint32_t small = join_of_context("small", ROLE_MIXED, 15);
+    ck_assert_int_eq(fake_ask(&fake, 0, 10, 8), STATUS_OK);
+    uint32_t large = join_of_context("large", ROLE_MIXED, 18);
+    struct submit submit = fake_submitted(&fake, small);
+    fake_step(&fake, small, &submit, 0, 5, FINISH_LENGTH);
+    submit = fake_submitted(&fake, large);
+    fake_step(&fake, large, &submit, 5, 3, FINISH_LENGTH);
+    ck_assert_int_eq(fake.users[0].end.kind, END_DONE);
+    fake_lose(&fake, small);
+    ck_assert_int_eq(fake_ask(&fake, 1, 5, 8), STATUS_OK);
+    submit = fake_submitted(&fake, large);
+    fake_step(&fake, large, &submit, 0, 2, FINISH_NONE);
+    fake_lose(&fake, large);
+    fake_pass(&fake, fake.config.no_worker_wait_ns + 100 * NS_PER_MS, 0);
+    fake_expect(&fake, 1, 2);
+    ck_assert_int_eq(fake.users[1].end.kind, END_FAILED);
+    fake_close(&fake);
+}
+END_TEST
+
 /* The same of two that hand over: the decode worker is the small one, or the one that computes the prompt. */
 START_TEST(an_answer_goes_on_at_a_prefill_worker_and_at_a_decode_worker) {
     fake_open_default(&fake);
@@ -391,6 +444,8 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_sequence_goes_where_its_context_fits);
     tcase_add_test(tests, an_answer_goes_on_where_the_context_is_longer);
     tcase_add_test(tests, an_answer_ends_with_the_longest_context);
+    tcase_add_test(tests, an_answer_of_a_form_ends_with_the_longest_context);
+    tcase_add_test(tests, the_next_request_has_outgrown_nothing);
     tcase_add_test(tests, an_answer_goes_on_at_a_prefill_worker_and_at_a_decode_worker);
     tcase_add_test(tests, prompts_as_long_as_the_context_are_refused_at_once);
     tcase_add_test(tests, a_stream_continues_where_the_numerics_are_its_own);

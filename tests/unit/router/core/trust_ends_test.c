@@ -45,6 +45,29 @@ START_TEST(a_time_aside_that_was_excused_is_not_doubled) {
 }
 END_TEST
 
+/* An answer that the context of a worker on trial ended, and another worker goes on with. */
+START_TEST(a_trial_that_a_context_ends_is_a_good_answer) {
+    struct router_config config = fake_config();
+    struct welcome small = fake_welcome("a", ROLE_MIXED);
+    small.context = 15;
+    fake_open(&fake, &config);
+    a = fake_join(&fake, &small);
+    b = fake_worker(&fake, "b", ROLE_MIXED);
+    fail_one(0, a, REASON_NUMERICS);
+    pass_ms(1000);
+    ck_assert_int_eq(standing_of(a), STANDING_TRIAL);
+    beat_with(b, (struct load){.n_running = 8});
+    ck_assert_int_eq(fake_ask(&fake, 1, 10, 8), STATUS_OK);
+    struct submit submit = fake_submitted(&fake, a);
+    fake_step(&fake, a, &submit, 0, 5, FINISH_LENGTH);
+    ck_assert_int_eq(standing_of(a), STANDING_GOOD);
+    submit = fake_submitted(&fake, b);
+    fake_step(&fake, b, &submit, 5, 3, FINISH_LENGTH);
+    ck_assert_int_eq(fake.users[1].end.kind, END_DONE);
+    fake_close(&fake);
+}
+END_TEST
+
 START_TEST(a_request_that_was_lost_elsewhere_tries_no_worker) {
     open_two();
     fail_one(0, a, REASON_NUMERICS);
@@ -142,6 +165,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, failures_from_before_a_time_aside_do_not_count_after_it);
     tcase_add_test(tests, excused_again_after_a_good_answer);
     tcase_add_test(tests, a_time_aside_that_was_excused_is_not_doubled);
+    tcase_add_test(tests, a_trial_that_a_context_ends_is_a_good_answer);
     tcase_add_test(tests, a_request_that_was_lost_elsewhere_tries_no_worker);
     tcase_add_test(tests, silent_twice_puts_aside_unless_an_answer_came_between);
     tcase_add_test(tests, who_waits_for_a_worker_goes_elsewhere_at_once_when_it_is_put_aside);
