@@ -19,6 +19,7 @@ START_TEST(what_is_allowed_must_hold_more_than_ends_while_there_may_be_none) {
         "\"allowed_token_ids\":[256,257],\"min_tokens\":2",
         "\"allowed_token_ids\":[40],\"stop_token_ids\":[40]",
         "\"allowed_token_ids\":[40,41],\"stop_token_ids\":[40],\"min_tokens\":2",
+        "\"allowed_token_ids\":[41,40,256],\"stop_token_ids\":[40],\"min_tokens\":2",
         "\"stop_token_ids\":[40],\"min_tokens\":2",
         "\"allowed_token_ids\":[256],\"min_tokens\":2,\"guided_regex\":\"a?\"", /* may end at once */
     };

@@ -257,12 +257,22 @@ START_TEST(completion_logprobs_are_four_lists_of_one_length) {
     got = json_object_get(json_array_get(json_object_get(root, "choices"), 0), "logprobs");
     expect(json_array_get(json_object_get(got, "tokens"), 1), "\"token_id:226\"");
     json_decref(root);
+    ask.tokens_as_ids = false;
+    ask.sampling.n_top = 1; /* the worker has sent two */
+    buf_clear(&out);
+    dialect_completions.writer->chunk(&reply, &choice, &out);
+    root = parse_event();
+    got = json_object_get(json_array_get(json_object_get(root, "choices"), 0), "logprobs");
+    top = json_object_get(got, "top_logprobs");
+    expect(json_array_get(top, 0), "{\"B\":-0.5,\"A\":-2.0}");
+    expect(json_array_get(top, 4), "{\"B\":-0.5}");
+    json_decref(root);
 }
 END_TEST
 
 /* Ids 0 to 6 have these texts, the others none: some the same, some no whole characters. */
 static void give_texts(void) {
-    static const char *const texts[] = {"A", "A", "\xf0", "\xf0", "", "", "a\xf0\"\\"};
+    static const char *const texts[] = {"A", "A", "\xf0", "\xf0", "", "", "\x1f \xf0\"\\~\x7f"};
     enum { N_TEXTS = sizeof texts / sizeof *texts };
     uint32_t n_tokens = tokenizer_n_tokens(tokenizer), n_bytes = 0;
     tokenizer->shown.bytes = calloc(1, 64);
@@ -278,7 +288,7 @@ static void give_texts(void) {
 START_TEST(each_of_the_best_tokens_has_a_name_of_its_own) {
     static const char *const rest =
         "\"bytes:\\\\xf0\":-3.0,\"token_id:3\":-4.0,\"\":-5.0,\"token_id:5\":-6.0,"
-        "\"bytes:a\\\\xf0\\\\x22\\\\x5c\":-7.0";
+        "\"bytes:\\\\x1f \\\\xf0\\\\x22\\\\x5c~\\\\x7f\":-7.0";
     static const char *const firsts[] = {"\"A\":-1.0,\"token_id:1\":-2.0,",
                                          "\"token_id:0\":-1.0,\"A\":-2.0,"};
     struct token_logprobs best = {.logprob = -9, .n_top = 7};
