@@ -343,6 +343,34 @@ START_TEST(a_call_is_refused_with_a_status_of_grpc) {
 }
 END_TEST
 
+/* One to a proxy, one whose body does not come, and one whose body finds no room beside another's. */
+START_TEST(a_call_that_cannot_be_taken_has_a_status_of_grpc) {
+    static char bytes[16000];
+    config.body_ns = 60 * NS_PER_MS;
+    config.body_memory = 20000;
+    test_clock_stop();
+    wire_begin();
+    struct buf head = {0};
+    peer_field(&head, ":method", "CONNECT");
+    peer_field(&head, ":authority", "h:80");
+    peer_field(&head, "content-type", "application/grpc");
+    peer_frame(&out, PEER_HEADERS, PEER_END_HEADERS, 1, head.data, head.n);
+    wire_await_reply(1);
+    ck_assert_ptr_nonnull(strstr(peer_stream(&peer, 1)->head.data, "grpc-status: 12\n"));
+    peer_request(&out, 3, "POST", "/x", GRPC, false);
+    peer_frame(&out, PEER_DATA, 0, 3, bytes, sizeof bytes);
+    peer_request(&out, 5, "POST", "/x", GRPC, false);
+    peer_frame(&out, PEER_DATA, 0, 5, bytes, sizeof bytes);
+    wire_await_reply(5);
+    ck_assert_ptr_nonnull(strstr(peer_stream(&peer, 5)->head.data, "grpc-status: 14\n"));
+    rig_pass(61 * NS_PER_MS);
+    wire_await_reply(3);
+    ck_assert_ptr_nonnull(strstr(peer_stream(&peer, 3)->head.data, "grpc-status: 4\n"));
+    buf_fini(&head);
+    wire_stop();
+}
+END_TEST
+
 START_TEST(a_head_that_does_not_end_in_time_ends_the_connection) {
     config.head_ns = 60 * NS_PER_MS;
     test_clock_stop();
@@ -433,6 +461,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, trailers_of_a_request_have_a_bound);
     tcase_add_test(tests, a_head_too_large_is_a_431);
     tcase_add_test(tests, a_call_is_refused_with_a_status_of_grpc);
+    tcase_add_test(tests, a_call_that_cannot_be_taken_has_a_status_of_grpc);
     tcase_add_test(tests, a_head_that_does_not_end_in_time_ends_the_connection);
     tcase_add_test(tests, a_client_without_settings_is_closed);
     tcase_add_test(tests, half_a_preface_is_no_http2);
