@@ -242,6 +242,8 @@ START_TEST(an_origin_is_one_that_browsers_send) {
                                        "app://obsidian.md",
                                        "chrome-extension://abcdefgh",
                                        "tauri://localhost",
+                                       "tauri://localhost:443",
+                                       "app://h:80",
                                        "vscode-webview://1A2b",
                                        "http://a,https://b"};
     static const char *const bad[] = {"http://localhost:5173/",
