@@ -118,6 +118,39 @@ START_TEST(data_may_hold_any_byte_but_the_ends_of_lines) {
 }
 END_TEST
 
+/* Wherever a stream ends, it leaves nothing to the next one. */
+START_TEST(a_new_stream_knows_nothing_of_the_one_before) {
+    static const char *const before[] = {
+        "",          "da", "data: a", "data: a\n", "data: a\ndata: b\n",
+        "data: a\r", "\r", "\n",      "\xef\xbb"};
+    static const char *const after[][2] = {
+        {"\ndata: x\n\n", "x|"},
+        {"ta: x\n\n", ""},
+        {"\xef\xbb\xbf"
+         "data: x\n\n",
+         "x|"},
+        {"\n\xef\xbb\xbf"
+         "data: x\n\n",
+         ""},
+    };
+    for (size_t i = 0; i < sizeof before / sizeof *before; i++)
+        for (size_t k = 0; k < sizeof after / sizeof *after; k++) {
+            struct seen seen = {0};
+            struct sse_client sse;
+            buf_init(&seen.text, 0);
+            buf_append(&seen.text, "", 0);
+            sse_client_init(&sse, on_event, &seen);
+            feed(&sse, before[i], strlen(before[i]));
+            sse_client_reset(&sse);
+            feed(&sse, after[k][0], strlen(after[k][0]));
+            ck_assert_msg(strcmp(seen.text.data, after[k][1]) == 0, "%zu, %zu: %s", i, k,
+                          seen.text.data);
+            sse_client_fini(&sse);
+            buf_fini(&seen.text);
+        }
+}
+END_TEST
+
 /* Feeds `text` n times over, whole lines or parts of one. */
 static enum status feed_many(struct sse_client *sse, const char *text, size_t n) {
     enum status status = STATUS_OK;
@@ -171,5 +204,6 @@ void suite_add(TCase *tests) {
     tcase_add_loop_test(tests, an_event_is_what_the_standard_says_wherever_it_is_cut, 0,
                         (int)(sizeof streams / sizeof *streams));
     tcase_add_test(tests, data_may_hold_any_byte_but_the_ends_of_lines);
+    tcase_add_test(tests, a_new_stream_knows_nothing_of_the_one_before);
     tcase_add_test(tests, an_event_without_an_end_is_bounded);
 }

@@ -69,6 +69,10 @@ static const struct {
      "\"content\": "
      "[{\"type\": \"text\", \"text\": \"parts\"}]}, {}]}]",
      "parts|", false},
+    {"[{\"messages\": [{\"content\": [{\"type\": \"image\"}, 1, {\"type\": \"text\", \"text\": "
+     "\"seen\"}, "
+     "{\"text\": \"no\"}]}, {}]}]",
+     "seen|", false},
     {"[[{\"role\": \"user\", \"content\": \"list\"}, {}], null, 1, {}, \"x\"]", "list|", false},
     {"[{\"conversations\": [{\"value\": \"alone\"}]}, " ONE
      ", {\"conversations\": [{\"value\": \" \"}, 1]}, "
@@ -109,6 +113,29 @@ START_TEST(a_text_that_begins_as_json_is_json_or_an_error_with_its_place) {
             buf_printf(&all, "%s|", found[i]);
         ck_assert_str_eq(all.data, texts[_i].found);
         buf_fini(&all);
+    }
+    texts_free(found, n_found);
+}
+END_TEST
+
+/* More conversations than the list has places at first, in more bytes than are read at once. */
+START_TEST(a_long_file_is_read_whole) {
+    enum { N = 2000 };
+    char **found = NULL, wanted[16];
+    uint32_t n_found = 0;
+    struct error error = {0};
+    struct buf all;
+    buf_init(&all, 0);
+    for (unsigned i = 0; i < N; i++)
+        buf_printf(&all, "{\"conversations\": [{\"value\": \"text %u\"}, {}]}\n", i);
+    ck_assert_uint_gt(all.n, 65536);
+    put(all.data, all.n);
+    buf_fini(&all);
+    ck_assert_msg(texts_read(path, &found, &n_found, &error) == STATUS_OK, "%s", error.text);
+    ck_assert_uint_eq(n_found, N);
+    for (unsigned i = 0; i < N; i++) {
+        snprintf(wanted, sizeof wanted, "text %u", i);
+        ck_assert_str_eq(found[i], wanted);
     }
     texts_free(found, n_found);
 }
@@ -218,6 +245,7 @@ void suite_add(TCase *tests) {
     tcase_add_checked_fixture(tests, begin, end);
     tcase_add_loop_test(tests, a_text_that_begins_as_json_is_json_or_an_error_with_its_place, 0,
                         (int)(sizeof texts / sizeof *texts));
+    tcase_add_test(tests, a_long_file_is_read_whole);
     tcase_add_test(tests, a_text_with_nuls_is_none);
     tcase_add_test(tests, a_trace_is_read_as_texts_are);
     tcase_add_test(tests, a_file_keeps_what_it_had_until_something_is_written);
