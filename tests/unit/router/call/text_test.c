@@ -9,7 +9,9 @@ const char *const suite_name = "router_text";
 const double suite_timeout_s = 60;
 
 static const struct text_reading with_ends = {.add_special = true},
-                                 plain_text = {.add_special = false};
+                                 plain_text = {.add_special = false},
+                                 with_both = {.add_special = true, .parse_special = true},
+                                 special_alone = {.parse_special = true};
 
 static struct model *model;
 static struct text *text;
@@ -250,6 +252,13 @@ START_TEST(raw_prompts_get_all_that_stands_around_a_text) {
     ck_assert_int_eq(text_encode(text, SPAN("ab"), with_ends, &ids, &error), STATUS_LIMIT);
     ck_assert_uint_eq(ids.n, 0);
     ck_assert_int_eq(text_encode(text, SPAN("a"), plain_text, &ids, &error), STATUS_OK);
+    ck_assert_uint_eq(ids.n, 1);
+    /* Whether special tokens in it are special changes nothing of that. */
+    ids_clear(&ids);
+    ck_assert_int_eq(text_encode(text, SPAN("a"), with_both, &ids, &error), STATUS_OK);
+    ck_assert_uint_eq(ids.n, 4);
+    ids_clear(&ids);
+    ck_assert_int_eq(text_encode(text, SPAN("a"), special_alone, &ids, &error), STATUS_OK);
     ck_assert_uint_eq(ids.n, 1);
     ids_fini(&ids);
 }
