@@ -39,10 +39,16 @@ static enum status read_whole(const char *path, struct buf *all, struct error *e
     return STATUS_OK;
 }
 
+/* What ends at the first NUL would be read as if that were all. */
+static enum status check_text(const char *path, const struct buf *all, struct error *error) {
+    return strlen(all->data) == all->n
+               ? STATUS_OK
+               : error_set(error, STATUS_INVALID, "%s: not text: it has bytes of 0", path);
+}
+
 static enum status read_plain(const char *path, struct buf *all, char ***texts, uint32_t *n_texts,
                               struct error *error) {
-    if (strlen(all->data) != all->n)
-        return error_set(error, STATUS_INVALID, "%s: not text: it has bytes of 0", path);
+    TRY(check_text(path, all, error));
     if (!all->data[strspn(all->data, " \t\r\n")])
         return error_set(error, STATUS_INVALID, "%s: no words in it", path);
     char **made = malloc(sizeof *made);
@@ -137,13 +143,16 @@ static enum status read_trace_line(const char *path, uint32_t number, const char
 
 enum status trace_read(const char *path, struct trace_line **lines, uint32_t *n_lines,
                        struct error *error) {
-    char *save = NULL;
     struct buf all;
     struct trace_line *made = NULL;
-    uint32_t n = 0, size = 0;
+    uint32_t n = 0, size = 0, number = 0;
     enum status status = read_whole(path, &all, error);
-    for (char *line = all.data ? strtok_r(all.data, "\n", &save) : NULL;
-         line && status == STATUS_OK; line = strtok_r(NULL, "\n", &save)) {
+    if (status == STATUS_OK)
+        status = check_text(path, &all, error);
+    for (char *line, *next = all.data; status == STATUS_OK && (line = strsep(&next, "\n"));) {
+        number++;
+        if (!line[strspn(line, " \t\r")])
+            continue;
         if (n == size) {
             size = size ? 2 * size : 1024;
             struct trace_line *grown = realloc(made, size * sizeof *made);
@@ -154,10 +163,10 @@ enum status trace_read(const char *path, struct trace_line **lines, uint32_t *n_
             }
             made = grown;
         }
-        status = read_trace_line(path, n + 1, line, &made[n], error);
+        status = read_trace_line(path, number, line, &made[n], error);
         if (status == STATUS_OK && n > 0 && made[n].at_ns < made[n - 1].at_ns)
             status = error_set(error, STATUS_INVALID, "%s: line %u: earlier than the line before",
-                               path, n + 1);
+                               path, number);
         n++;
     }
     buf_fini(&all);

@@ -176,6 +176,43 @@ START_TEST(a_trace_is_read_as_texts_are) {
 }
 END_TEST
 
+#define LINE(at) "{\"timestamp\": " at ", \"input_length\": 2, \"output_length\": 3}"
+
+/* Blank lines are lines; a NUL is no end. */
+START_TEST(a_trace_is_read_to_its_end_and_its_lines_are_counted) {
+#define BYTES(text) text, sizeof text - 1
+    static const struct {
+        const char *bytes;
+        size_t n_bytes;
+        uint32_t n_lines;
+        const char *wrong; /* what the error says, or NULL */
+    } rows[] = {
+        {BYTES(LINE("1") "\n\n" LINE("2")), 2, NULL},
+        {BYTES("\r\n" LINE("1") "\r\n \t\r\n" LINE("1") "\r\n\r\n"), 2, NULL},
+        {BYTES(LINE("1") "\n\n\n{\"a\": x}\n"), 0, ": line 4, column 7: "},
+        {BYTES("\n" LINE("2") "\n\n" LINE("1")), 0, ": line 4: earlier than the line before"},
+        {BYTES("\n\n{}\n"), 0, ": line 3: needs timestamp"},
+        {BYTES(LINE("1") "\n\0" LINE("2") "\n"), 0, ": not text: it has bytes of 0"},
+        {BYTES(LINE("1") "\n\0"), 0, ": not text: it has bytes of 0"},
+        {BYTES("\0" LINE("1") "\n"), 0, ": not text: it has bytes of 0"},
+        {BYTES("\n \r\n"), 0, ": no lines"},
+        {BYTES(""), 0, ": no lines"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct trace_line *lines = NULL;
+        uint32_t n_lines = 0;
+        struct error error = {0};
+        put(rows[i].bytes, rows[i].n_bytes);
+        enum status status = trace_read(path, &lines, &n_lines, &error);
+        ck_assert_msg((status != STATUS_OK) == (rows[i].wrong != NULL), "%zu: %s", i, error.text);
+        ck_assert_uint_eq(n_lines, rows[i].n_lines);
+        ck_assert_msg(!rows[i].wrong || strstr(error.text, rows[i].wrong), "%zu: %s", i,
+                      error.text);
+        trace_free(lines, n_lines);
+    }
+}
+END_TEST
+
 static enum status write_word(struct output *output, const char *word, struct error *error) {
     struct buf text;
     buf_init(&text, 0);
@@ -248,6 +285,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_long_file_is_read_whole);
     tcase_add_test(tests, a_text_with_nuls_is_none);
     tcase_add_test(tests, a_trace_is_read_as_texts_are);
+    tcase_add_test(tests, a_trace_is_read_to_its_end_and_its_lines_are_counted);
     tcase_add_test(tests, a_file_keeps_what_it_had_until_something_is_written);
     tcase_add_test(tests, a_new_file_is_left_where_something_is_in_it);
     tcase_add_test(tests, what_cannot_be_opened_or_written_names_option_and_path);
