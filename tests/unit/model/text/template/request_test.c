@@ -325,6 +325,12 @@ START_TEST(what_a_template_would_leave_out_is_refused_by_name) {
     expect(with_tools, NULL, SEEN_WITH("[{\"type\":\"function\"}]"), "u;;42;");
     refused(with_tools, SEEN_WITH("[]"), "messages[2].role");
     expect(STRINGS, NULL, SEEN, "<user>u.<assistant>.<tool>42.");
+    /* Of one that shows nobody's text without a variable of its own nothing is said. */
+    expect("{% for m in messages %}{% if loud %}{{ m.content }};{% endif %}{% endfor %}", NULL,
+           "{\"messages\":[{\"role\":\"system\",\"content\":\"s\"},{\"role\":\"user\",\"content\":"
+           "\"u\"}],"
+           "\"chat_template_kwargs\":{\"loud\":true}}",
+           "s;u;");
     /* Its own words are the better ones. */
     char *got = render(
         "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system') }}"
