@@ -198,6 +198,9 @@ def answers_end_with_the_context(cluster):
     assert reply["stop_reason"] in ("model_context_window_exceeded", "end_turn"), reply
     with_two = post_json(cluster.port, "/v1/completions", {"prompt": [[65] * 250, [65] * 10], "max_tokens": 20, "ignore_eos": True})
     assert with_two["usage"]["completion_tokens"] == 26, with_two["usage"]
+    by_choice = post_json(cluster.port, "/v1/completions", {"prompt": [[65] * 250, [65] * 10], "n": 2, "max_tokens": 20, "ignore_eos": True,
+                                                            "return_token_ids": True})["choices"]
+    assert [len(choice["token_ids"]) for choice in by_choice] == [6, 6, 20, 20], by_choice
     return f"{len(forms)} requests, whole and streamed"
 
 
@@ -352,6 +355,8 @@ def the_end_is_kept(cluster, padded):
     assert [choice["prompt_token_ids"] for choice in reply["choices"]] == [long[-7:], [66] * 7, [67] * 3], reply
     error = post_json(padded.port, "/tokenize", {"prompt": [7] * (4 * 262144 + 1), "truncate_prompt_tokens": 5}, want=400)["error"]
     assert error["param"] == "prompt" and "before it is cut" in error["message"], error
+    error = post_json(padded.port, "/tokenize", {"prompt": "a" * (4 * 262144 + 1), "truncate_prompt_tokens": 5}, want=400)["error"]
+    assert error["param"] == "prompt" and "maximum context" not in error["message"], error  # no shorter one is asked for
 
 
 def salts_share_nothing(cluster):
