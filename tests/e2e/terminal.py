@@ -9,11 +9,13 @@ from cluster import BIN, eventually
 
 class Terminal:
     """One of our programs, as a context manager: nothing of it is left afterwards. .text is what it wrote since somebody emptied it.
-    The program does not mind SIGHUP where nohup is true."""
+    The program does not mind SIGHUP where nohup is true, and reads from /dev/null where is_mute is."""
 
-    def __init__(self, program, *args, nohup=False, **env):
+    def __init__(self, program, *args, nohup=False, is_mute=False, **env):
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
+            if is_mute:
+                os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
             if nohup:
                 signal.signal(signal.SIGHUP, signal.SIG_IGN)
             os.environ.update({"LC_ALL": "C.UTF-8", **env})

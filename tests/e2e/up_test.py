@@ -258,8 +258,9 @@ def logfmt_on_a_terminal():
 def ends_with_its_terminal(runtime):
     """As it ends when it is told to, and nothing is left; also where SIGHUP is ignored. A shell may send it beside the kernel: an answer
     that runs is not given up for that."""
-    for nohup, signals in ((False, 0), (True, 0), (False, 2)):
-        with Terminal("tandem", "up", "hash", "--port", "0", "--step-us", "2000", nohup=nohup, XDG_RUNTIME_DIR=str(runtime)) as up:
+    for nohup, signals, is_mute in ((False, 0, False), (True, 0, False), (False, 2, False), (True, 0, True)):
+        with Terminal("tandem", "up", "hash", "--port", "0", "--step-us", "2000", nohup=nohup, is_mute=is_mute,
+                      XDG_RUNTIME_DIR=str(runtime)) as up:
             port = int(eventually(lambda: re.search(r"ready http://[^:]+:(\d+)", up.read()), "the ready line").group(1))
             assert len(list(runtime.iterdir())) == 1
             events = stream_events(port, "/v1/completions", {"prompt": "x", "max_tokens": 300, "ignore_eos": True})
