@@ -421,6 +421,8 @@ def outputs():
                 assert all((folder / o.split("=")[0][2:]).stat().st_size > 50 for o in others), others
                 for file in others:
                     Path(file.split("=")[1]).unlink()
+            done = bench("load", *short, "--json=/dev/full", "--slo", "ttft-p99=0.001ms", code=1)  # not 2, as of a bound that is missed
+            assert done.stderr == "error: --json: /dev/full: No space left on device\n", done.stderr
             grid = ("grid", "--input-lengths", "5", "--output-lengths", "2,3", "--obo-num", 1, "--num-prompts", 2)
             done = bench(*grid, *short[:2], "--quiet", "--records=/dev/full", f"--csv={folder}/csv", code=1)
             assert done.stderr.count("error: ") == 1 and len((folder / "csv").read_text().splitlines()) == 3, done.stderr
