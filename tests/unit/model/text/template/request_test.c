@@ -236,6 +236,11 @@ START_TEST(what_is_null_is_as_if_it_were_not_there) {
         "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"image\":null,\"text\":"
         "\"x\"}]},{\"role\":\"user\",\"content\":\"y\"}]}",
         "x;y;");
+    expect(WHOLE, NULL,
+           SAID(",\"tool_calls\":[{\"custom\":{\"name\":\"c\",\"input\":null}}],"
+                "\"function_call\":{\"name\":\"f\",\"arguments\":null}"),
+           "{\"role\": \"assistant\", \"content\": \"a\", \"tool_calls\": [{\"custom\": {\"name\": "
+           "\"c\"}}], \"function_call\": {\"name\": \"f\"}}nullnull");
     /* An answer of which nothing is there is still one that lacks content. */
     refused(WHOLE, "{\"messages\":[{\"role\":\"assistant\",\"content\":null,\"tool_calls\":null}]}",
             "messages[0].content");
