@@ -247,9 +247,13 @@ def put_aside(cluster):
 def what_empties_itself_blames_nobody(folder):
     """Requests that leave themselves no token, or whose edits no float holds: a 400 that names the field, or an answer. No worker is
     put aside, and no replay is tried."""
-    end = json.loads((folder / "generation_config.json").read_text())["eos_token_id"]
+    config = folder / "generation_config.json"
+    own = config.read_text()
+    end = json.loads(own)["eos_token_id"]
     end = end[0] if isinstance(end, list) else end
-    refused = [{"allowed_token_ids": [end], "min_tokens": 2},
+    config.write_text(json.dumps({**json.loads(own), "eos_token_id": [end, 60]}))  # it ends in two ways
+    refused = [{"allowed_token_ids": [60], "min_tokens": 2},
+               {"allowed_token_ids": [end], "min_tokens": 2},
                {"allowed_token_ids": [40], "stop_token_ids": [40], "min_tokens": 2},
                {"allowed_token_ids": [40, end], "stop_token_ids": [40], "min_tokens": 2},
                {"allowed_token_ids": [end], "min_tokens": 4, "ignore_eos": True, "temperature": 0},
@@ -275,6 +279,7 @@ def what_empties_itself_blames_nobody(folder):
                 assert answer["error"]["code"] == "no_token_left", answer
         assert put_aside(cluster) == 0 and cluster.status()["routers"][0]["core"]["replays"] == 0
         assert [w["state"] for w in cluster.workers()] == ["ready"] * 3, cluster.workers()
+    config.write_text(own)
 
 
 def broken_weights_put_their_worker_aside(folder):

@@ -182,12 +182,13 @@ def streams_are_read_as_events(cluster):
             code, out, err = chat(cluster, "hi", server=url)
             assert out == b"ab\n" and code == (1 if words else 0) and (words in err if words else not err), (stream[:200], code, out, err)
     with recorder(stream=ab) as (url, handler), Talk(SimpleNamespace(url=url)) as terminal:
-        for n in (1, 2):
+        for n, (stream, n_messages) in enumerate(((ab, 1), (ab, 1), (ab + done, 1), (ab, 3), (ab + b"data: x\n", 3), (b"\n" + ab + done, 3)), 1):
+            handler.stream = stream  # what one leaves behind is nothing to the next
             terminal.expect("> ")
             terminal.type("hi\r")
-            terminal.expect("error: " + cut)
+            terminal.expect("ab" if done in stream else "error: " + cut)
             eventually(lambda: len(handler.asked) == n, "the request")
-            assert len(handler.asked[-1]["messages"]) == 1, handler.asked
+            assert len(handler.asked[-1]["messages"]) == n_messages, handler.asked
         terminal.expect("> ")
         terminal.type("\x04")
         assert terminal.end() == 0
