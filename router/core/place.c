@@ -268,8 +268,8 @@ enum turn place_request(struct router *router, struct request *req) {
     if (decode.slot == SLOT_NONE) {
         if (decode.n_fit > 0) {
             note_waits(router, req, "no_room");
-            /* One that avoids workers says nothing of those behind it. */
-            return req->n_replays > 0 ? TURN_WAIT : TURN_FULL;
+            /* One that avoids workers, or goes on at some alone, says nothing of those behind it. */
+            return req->n_replays > 0 || req->outgrown || exact ? TURN_WAIT : TURN_FULL;
         }
         return nobody_fits(router, req, decode.n_closed > 0);
     }

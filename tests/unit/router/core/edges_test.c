@@ -147,6 +147,59 @@ START_TEST(an_answer_ends_with_the_longest_context) {
 }
 END_TEST
 
+static uint32_t join_with_room_for(uint32_t n, const char *name, uint32_t context) {
+    struct welcome welcome = fake_welcome(name, ROLE_MIXED);
+    welcome.context = context;
+    welcome.max_seqs = n;
+    return fake_join(&fake, &welcome);
+}
+
+/* The longer worker, which computes other bits, is full, and the other one has room. */
+START_TEST(what_goes_on_at_a_full_worker_holds_up_nobody) {
+    fake_open_default(&fake);
+    uint32_t small = join_with_room_for(1, "small", 15);
+    ck_assert_int_eq(fake_ask(&fake, 0, 10, 8), STATUS_OK);
+    struct welcome other = fake_welcome("large", ROLE_MIXED);
+    memset(other.numerics_fp, 0x5a, sizeof other.numerics_fp);
+    other.max_seqs = 1;
+    uint32_t large = fake_join(&fake, &other);
+    ck_assert_int_eq(fake_ask(&fake, 1, 5, 8), STATUS_OK);
+    struct submit submit = fake_submitted(&fake, small);
+    fake_step(&fake, small, &submit, 0, 5, FINISH_LENGTH);
+    fake_beat(&fake, small);
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, large), 1);
+    ck_assert_int_eq(fake_ask(&fake, 2, 5, 1), STATUS_OK);
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, small), 2);
+    submit = fake_submitted(&fake, large);
+    fake_step(&fake, large, &submit, 0, 1, FINISH_STOP);
+    ck_assert_uint_eq(fake_submitted(&fake, large).n_tokens, 15);
+    fake_close(&fake);
+}
+END_TEST
+
+/* A stream that moves waits for a worker that computes the same bits, and the next request takes one that does not. */
+START_TEST(what_waits_for_equal_numerics_holds_up_nobody) {
+    fake_open_default(&fake);
+    struct welcome other = fake_welcome("other", ROLE_MIXED);
+    memset(other.numerics_fp, 0x5a, sizeof other.numerics_fp);
+    uint32_t a = join_with_room_for(1, "a", 32);
+    ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
+    uint32_t b = join_with_room_for(1, "b", 32);
+    ck_assert_int_eq(fake_ask(&fake, 1, 5, 8), STATUS_OK);
+    uint32_t c = fake_join(&fake, &other);
+    struct submit submit = fake_submitted(&fake, a);
+    fake_step(&fake, a, &submit, 0, 1, FINISH_NONE);
+    fake_fails(&fake, a, &submit, REASON_DRAINING);
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, c), 0);
+    ck_assert_int_eq(fake_ask(&fake, 2, 5, 1), STATUS_OK);
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, c), 1);
+    submit = fake_submitted(&fake, b);
+    fake_step(&fake, b, &submit, 0, 1, FINISH_STOP);
+    ck_assert_uint_eq(fake_submitted(&fake, b).n_tokens, 6);
+    fake_close(&fake);
+}
+END_TEST
+
 /* Also where nobody is left who knows its form. */
 START_TEST(an_answer_of_a_form_ends_with_the_longest_context) {
     fake_open_default(&fake);
@@ -444,6 +497,8 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_sequence_goes_where_its_context_fits);
     tcase_add_test(tests, an_answer_goes_on_where_the_context_is_longer);
     tcase_add_test(tests, an_answer_ends_with_the_longest_context);
+    tcase_add_test(tests, what_goes_on_at_a_full_worker_holds_up_nobody);
+    tcase_add_test(tests, what_waits_for_equal_numerics_holds_up_nobody);
     tcase_add_test(tests, an_answer_of_a_form_ends_with_the_longest_context);
     tcase_add_test(tests, the_next_request_has_outgrown_nothing);
     tcase_add_test(tests, an_answer_goes_on_at_a_prefill_worker_and_at_a_decode_worker);
