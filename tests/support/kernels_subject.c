@@ -125,6 +125,10 @@ bool subject_is_emulated(const struct subject *subject) {
     return strncmp(subject->kernels->name, "cuda-emu", 8) == 0;
 }
 
+bool subject_is_slow(const struct subject *subject) {
+    return subject_is_emulated(subject) || !subject->isa || strcmp(subject->isa, "scalar") == 0;
+}
+
 bool subject_is_exact(const struct subject *subject) {
     return strcmp(subject->kernels->numerics(subject->ctx), NUMERICS_TEXT) == 0;
 }

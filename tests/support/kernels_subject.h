@@ -41,6 +41,9 @@ bool subject_next_exact(struct subject *subject, uint32_t *index,
  * of each kind serves them. */
 bool subject_is_emulated(const struct subject *subject);
 
+/* Those, and what takes its rows one by one: the reference and the scalar path. */
+bool subject_is_slow(const struct subject *subject);
+
 /* Whether its numbers are the reference's bits. Those of others are near, all n of a test together, and the same
  * bits whatever other rows stand beside a row. */
 bool subject_is_exact(const struct subject *subject);

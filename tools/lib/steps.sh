@@ -11,7 +11,7 @@ export TANDEM_TEST_MODEL="$model"
 # The numbers and the texts: all fast suites under sanitizers with the fuzzers' corpora, and of the slow ones those of what runs
 # on CPUs; the simulator on seeds that stand in the tree; oracles that are quick.
 sim=build/release/tests/sim/sim
-computes release/sim "$sim --file tests/sim/seeds.txt --seed 1 --seeds 600 --sights --jobs 1"
+computes release/sim "$sim --file tests/sim/seeds.txt --seed 1 --seeds 450 --sights --jobs 1"
 computes e2e/template_oracle "$python tests/e2e/template_oracle.py"
 for name in $slow; do dev_test "$name"; done
 computes models/spelled "$python tests/models/spelled_test.py"
@@ -48,7 +48,7 @@ gate works api_test tp_test
 sanitized works dev failover_test "--kills 2 --stops 1"
 sanitized works dev sums_test # on emulated devices, which the release build has not
 in_gate="${in_gate}sums_test "
-e2e works structured_test "--schemas 9"
+e2e works structured_test "--schemas 6"
 in_gate="${in_gate}structured_test "
 gate works tools_test grpc_test up_test parts_test bad_input_test prompt_test page_test memory_test answers_test grpc_wire_test http2_test
 gate waits waiting_test service_test boot_test daemons_test log_test
