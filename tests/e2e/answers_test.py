@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from cluster import BIN, ROOT, Cluster, Tally, eventually, get_json, hash_answer, post_json, request, stopped, stream_events
-from daemons import free_ports
+from daemons import free_ports, running
 
 CHECKPOINTS = ROOT / "tests" / "models" / "checkpoints.py"
 N_CHATS = 40
@@ -412,26 +412,19 @@ def all_or_none():
 def workers_of_two_sizes(folder):
     """A prefill worker of 8,192 tokens and a decode worker of 512; the router's port."""
     port, announce = free_ports(1)[0], f"ipc://{folder}/announce"
-    programs = [[BIN / "tandem-router", "--listen", f"127.0.0.1:{port}", "--announce", announce]]
-    programs += [[BIN / "tandem-worker", "--name", name, "--role", role, "--kv-blocks", str(blocks), "--routers", announce, "--endpoint",
-                  f"ipc://{folder}/{name}", "--kv-endpoint", f"ipc://{folder}/{name}.kv"]
+    programs = [[BIN / "tandem-router", "--model", "hash", "--listen", f"127.0.0.1:{port}", "--announce", announce]]
+    programs += [[BIN / "tandem-worker", "--model", "hash", "--name", name, "--role", role, "--kv-blocks", blocks, "--routers", announce,
+                  "--endpoint", f"ipc://{folder}/{name}", "--kv-endpoint", f"ipc://{folder}/{name}.kv"]
                  for name, role, blocks in (("p0", "prefill", 512), ("d0", "decode", 32))]
-    with open(Path(folder) / "log", "wb") as log:
-        processes = [subprocess.Popen([*program, "--model", "hash"], stderr=log) for program in programs]
 
     def ready():
         try:
             return sum(worker["state"] == "ready" for worker in get_json(port, "/admin/status")["workers"]) == 2
         except OSError:
             return False
-    try:
+    with running(Path(folder) / "log", *programs):
         eventually(ready, "both workers")
         yield port
-    finally:
-        for process in processes:
-            process.terminate()
-        for process in processes:
-            process.wait(30)
 
 
 def an_answer_is_as_long_at_every_worker(base):

@@ -7,7 +7,7 @@ import socket
 import subprocess
 from pathlib import Path
 
-from cluster import BIN, eventually, get_json, request
+from cluster import BIN, LIMIT_S, eventually, get_json, request
 
 
 def free_ports(n):
@@ -26,6 +26,20 @@ def handshakes_failed(port):
     """What the router at this port counts of them."""
     lines = request(port, "GET", "/metrics")[2].decode().splitlines()
     return float(next(line for line in lines if line.startswith("tandem_handshakes_failed_total ")).split()[1])
+
+
+@contextlib.contextmanager
+def running(log, *commands):
+    """The commands, their output in the file `log`; told to end behind the block."""
+    with open(log, "ab") as file:
+        children = [subprocess.Popen(list(map(str, command)), stdout=file, stderr=file) for command in commands]
+    try:
+        yield
+    finally:
+        for child in children:
+            child.terminate()
+        for child in children:
+            child.wait(LIMIT_S)
 
 
 class Parts:

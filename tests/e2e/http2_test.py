@@ -187,15 +187,14 @@ def ids_of(body):
     return ids
 
 
-def stream_ask(client, seed, n):
+def stream_ask(client, seed, n, **more):
     return client.ask("POST", "/v1/completions", {"model": "hash", "prompt": PROMPT + [seed], "max_tokens": n,
-                                                  "stream": True, "return_token_ids": True})
+                                                  "stream": True, "return_token_ids": True, **more})
 
 
 def long_ask(client, seed):
     """A stream of several windows, however many tokens come in one event."""
-    return client.ask("POST", "/v1/completions", {"model": "hash", "prompt": PROMPT + [seed], "max_tokens": 3000, "logprobs": 5,
-                                                  "stream": True, "return_token_ids": True})
+    return stream_ask(client, seed, 3000, logprobs=5)
 
 
 def many_streams_beside_one_that_is_not_read(cluster):

@@ -231,7 +231,7 @@ static void print_chain(struct plan *plan, const struct kernels_step *step,
     uint32_t n = launch_chain(plan, *step, load, 3) - n_two;
     printf("%s, %s, of %u ranks, in a step of fast numerics: %u launches a layer:",
            plan->shape->name, load->name, plan->tp, n);
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n && n + i < CHAIN_MAX; i++)
         printf(" %s", plan->launches.names[n + i]);
     printf("\n");
 }
