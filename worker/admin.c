@@ -197,8 +197,19 @@ static enum status listen_on(struct admin *admin, const char *address, struct er
     return listener_new(admin->loop, address, &config, &calls, &admin->listener, error);
 }
 
+/* A series that is 1, of the way that it names: what never changes, for those who look for workers that add up slowly. */
+static void add_sums(struct admin *admin, const struct metric_label labels[2], const char *sums) {
+    const struct metric_label of[] = {labels[0], labels[1], {"how", sums}};
+    struct metric_spec spec = {.name = "tandem_worker_sums_info",
+                               .help = "How the ranks' devices add up: device, nccl or host.",
+                               .labels = of,
+                               .n_labels = 3};
+    if (sums[0])
+        metric_set(metrics_gauge(admin->metrics, spec), 1);
+}
+
 static enum status open_all(struct admin *admin, const char *address, const char *name,
-                            const char *model, struct error *error) {
+                            const char *model, const char *sums, struct error *error) {
     const struct metric_label labels[] = {{"engine", name}, {"model_name", model}};
     TRY(loop_new(&admin->loop));
     TRY(listen_on(admin, address, error));
@@ -220,6 +231,7 @@ static enum status open_all(struct admin *admin, const char *address, const char
                                   .labels = labels,
                                   .n_labels = 2};
     admin->step_typical = metrics_gauge(admin->metrics, typical);
+    add_sums(admin, labels, sums);
     struct metric_spec tokens = {.name = "vllm:iteration_tokens_total",
                                  .help = "Tokens that a step of the engine computed.",
                                  .labels = labels,
@@ -231,7 +243,7 @@ static enum status open_all(struct admin *admin, const char *address, const char
     return STATUS_OK;
 }
 
-enum status admin_new(const char *address, const char *name, const char *model,
+enum status admin_new(const char *address, const char *name, const char *model, const char *sums,
                       struct figures_box *figures, struct admin **out, struct error *error) {
     *out = NULL;
     if (!address[0])
@@ -241,7 +253,7 @@ enum status admin_new(const char *address, const char *name, const char *model,
         return error_set(error, STATUS_NOMEM, "no memory for the admin port");
     admin->published = figures;
     error->text[0] = '\0';
-    enum status status = open_all(admin, address, name, model, error);
+    enum status status = open_all(admin, address, name, model, sums, error);
     if (status != STATUS_OK) {
         if (!error->text[0])
             error_set(error, status, "%s", status_name(status));

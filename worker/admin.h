@@ -14,10 +14,10 @@ struct figures_box;
 struct metric;
 
 /* Listens on address and starts the thread; `name` and `model` become labels. `figures` is borrowed
- * until admin_free(); /livez fails when they were published long ago. "" as address: *admin is
- * NULL, which all other calls accept. */
+ * until admin_free(); /livez fails when they were published long ago. `sums`: how ranks on devices add up
+ * (forward_sums()), or "". "" as address: *admin is NULL, which all other calls accept. */
 NODISCARD enum status admin_new(const char *address, const char *name, const char *model,
-                                struct figures_box *figures, struct admin **admin,
+                                const char *sums, struct figures_box *figures, struct admin **admin,
                                 struct error *error);
 void admin_free(struct admin *admin);
 

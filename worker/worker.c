@@ -285,8 +285,8 @@ static enum status open_all(struct worker *worker, struct model **model, struct 
     TRY(open_links(worker, error));
     TRY(load(worker, *model, error));
     figures_init(&worker->figures, clock_now_ns());
-    TRY(admin_new(config->admin, config->name, (*model)->config.name, &worker->figures,
-                  &worker->admin, error));
+    TRY(admin_new(config->admin, config->name, (*model)->config.name,
+                  forward_sums(&worker->stepper.forward), &worker->figures, &worker->admin, error));
     for (unsigned i = 0; i < STEP_STAGES; i++)
         worker->stepper.seconds[i] = admin_stage(worker->admin, i);
     worker->stepper.tokens = admin_step_tokens(worker->admin);

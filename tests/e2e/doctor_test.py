@@ -10,8 +10,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from cluster import BIN, Tally, eventually, get_json
-from daemons import free_ports
+from cluster import BIN, TOOLS, Tally, eventually, get_json
+from daemons import free_ports, running
 from secure import Certificates
 
 LARGE = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 8192, "intermediate_size": 28672,
@@ -223,17 +223,42 @@ def warnings(host):
     assert "900256" in warned["open files"]["seen"], warned
 
 
-@contextlib.contextmanager
-def running(log, *commands):
-    with open(log, "a") as file:
-        children = [subprocess.Popen(list(map(str, command)), stdout=file, stderr=file) for command in commands]
-    try:
-        yield
-    finally:
-        for child in children:
-            child.terminate()
-        for child in children:
-            child.wait(60)
+def gpus_and_their_sums(host):
+    """Whether each worker's GPUs are there, and how those of several ranks add up, with a driver and an NCCL of the test's own."""
+    library = TOOLS / "fake_gpus" / "libcuda.so.1"
+    folder = host.folder / "gpus"  # of a build that has the backend, as far as its configuration tells
+    folder.mkdir()
+    shutil.copy(BIN / "tandem", folder)
+    (folder / "tandem-router").symlink_to(BIN / "tandem-router")
+    host.write("gpus/tandem-worker", f'#!/bin/sh\n{BIN}/tandem-worker "$@" | sed "s/^#backend = cpu/backend = cuda/"\n', 0o755)
+
+    def seen(n_gpus, worker, **environment):
+        found = doctor("--config", host.config(prefill={"tp": 2, **worker}), program=folder / "tandem", LD_LIBRARY_PATH=str(library.parent),
+                       FAKE_GPUS=str(n_gpus), **{"TANDEM_NCCL": str(library), **environment})
+        return [(f["level"], f["subject"], f["seen"]) for f in found if f["subject"] in ("GPU", "sums")]
+
+    gpu = ("ok", "GPU", "3, driver for CUDA 13.0: GPU of tests 0, GPU of tests 1, GPU of tests 2")
+    assert seen(0, {}) == [("fault", "GPU", "0, driver for CUDA 13.0")], seen(0, {})
+    assert seen(3, {}) == [gpu, ("ok", "sums", "prefill0: by its GPUs, which reach each other's memory")]
+    assert seen(3, {"tp": 3}) == seen(3, {}) and seen(3, {"devices": 1}) == seen(3, {})
+    for worker, gpus in (({"tp": 4}, "0 to 3"), ({"devices": 2}, "2 to 3")):
+        assert seen(3, worker)[1:] == [("fault", "GPU", f"prefill0 takes GPUs {gpus}, and there are 3")], seen(3, worker)
+    assert seen(3, {"tp": 1}) == [gpu] and seen(3, {"devices": 1, "tp": 3, "ranks_here": 2}) == [gpu]  # the others are elsewhere
+    apart = {"FAKE_APART": "1"}
+    why = "GPU 1 does not reach the memory of GPU 2"
+    assert seen(3, {}, **apart) == seen(3, {})  # of others
+    for worker, environment, level, says in (
+            ({}, apart, "ok", f"NCCL 2.28 brings the numbers: {why}"),
+            ({}, {**apart, "FAKE_NCCL": "21900"}, "ok", f"NCCL 2.19 brings the numbers: {why}"),
+            ({}, {**apart, "FAKE_NCCL": "21899"}, "warning", "by the host, which is slow: NCCL 2.18 is older than 2.19"),
+            ({}, {**apart, "TANDEM_NCCL": "/nonexistent.so"}, "warning", "by the host, which is slow: /nonexistent.so: "),
+            ({"sums": "nccl"}, {"TANDEM_NCCL": "/nonexistent.so"}, "fault", "/nonexistent.so: "),
+            ({"sums": "nccl"}, {}, "ok", "NCCL 2.28 brings the numbers, as sums says"),
+            ({"sums": "device"}, apart, "fault", f"{why}, and sums is device"),
+            ({"sums": "device"}, {}, "ok", "by its GPUs"),
+            ({"sums": "host"}, {}, "warning", "by the host, as sums says, which is slow")):
+        found = seen(3, {"devices": 1, **worker}, **environment)[1:]
+        assert [f[:2] for f in found] == [(level, "sums")] and found[0][2].startswith(f"prefill0: {says}"), (worker, environment, found)
 
 
 def a_cluster_that_runs(host):
@@ -283,7 +308,7 @@ def main():
         tally.run("healthy", healthy, host)
         for what, *rest in planted(host):
             tally.run(f"planted: {what}", one_line_each, what, *rest)
-        for test in (before_the_units_start, several_hosts, warnings, without_a_file, lines_for_people, a_cluster_that_runs):
+        for test in (before_the_units_start, several_hosts, warnings, without_a_file, lines_for_people, gpus_and_their_sums, a_cluster_that_runs):
             tally.run(test.__name__, test, host)
     return tally.end()
 

@@ -48,7 +48,8 @@ static struct admin *open_admin(void) {
     struct admin *admin;
     struct error error;
     figures_init(&box, clock_now_ns());
-    enum status status = admin_new("127.0.0.1:0", "w0", "some \"model\"", &box, &admin, &error);
+    enum status status =
+        admin_new("127.0.0.1:0", "w0", "some \"model\"", "nccl", &box, &admin, &error);
     ck_assert_msg(status == STATUS_OK, "%s", error.text);
     ck_assert_uint_gt(admin_port(admin), 0);
     return admin;
@@ -86,6 +87,9 @@ START_TEST(metrics_say_what_the_engine_published_last) {
     snprintf(line, sizeof line, "tandem_worker_chunk_tokens%s 208\n", labels);
     ck_assert_ptr_nonnull(strstr(text, line));
     snprintf(line, sizeof line, "tandem_worker_step_typical_seconds%s 0.0025\n", labels);
+    ck_assert_ptr_nonnull(strstr(text, line));
+    snprintf(line, sizeof line, "tandem_worker_sums_info%.*s,how=\"nccl\"} 1\n",
+             (int)strlen(labels) - 1, labels);
     ck_assert_ptr_nonnull(strstr(text, line));
     figures.load.n_tokens = 5003;
     figures.load.blocks_total = 76;
@@ -213,10 +217,11 @@ END_TEST
 START_TEST(without_an_address_there_is_no_port_and_a_bad_one_is_refused) {
     struct admin *admin;
     struct error error;
-    ck_assert_int_eq(admin_new("", "w0", "m", &box, &admin, &error), STATUS_OK);
+    ck_assert_int_eq(admin_new("", "w0", "m", "", &box, &admin, &error), STATUS_OK);
     ck_assert_ptr_null(admin);
     admin_free(admin);
-    ck_assert_int_ne(admin_new("127.0.0.1:notaport", "w0", "m", &box, &admin, &error), STATUS_OK);
+    ck_assert_int_ne(admin_new("127.0.0.1:notaport", "w0", "m", "", &box, &admin, &error),
+                     STATUS_OK);
     ck_assert_ptr_nonnull(strstr(error.text, "admin"));
 }
 END_TEST

@@ -3,7 +3,6 @@
 
 #include "kernels/cpu/path.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,11 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define EPOCH_S_MIN    1767225600 /* 2026-01-01: before there was a Tandem */
-#define FILES_GOOD     65536
-#define TMP_BYTES_MIN  (16u << 20)
-#define GPUS_SHOWN     16
-#define GPU_NAME_BYTES 128
+#define EPOCH_S_MIN   1767225600 /* 2026-01-01: before there was a Tandem */
+#define FILES_GOOD    65536
+#define TMP_BYTES_MIN (16u << 20)
 
 static void look_at_processor(struct doctor *doctor) {
     const char *name = path_find(NULL)->name;
@@ -29,80 +26,6 @@ static void look_at_processor(struct doctor *doctor) {
                             "faster"
                           : NULL,
                  "%ld threads; the CPU backend computes with %s", n, name);
-}
-
-/* --- GPU ------------------------------------------------------------------------------------ */
-
-/* The five functions of the CUDA driver that say what is there (cuda.h); 0 is success. */
-struct driver {
-    int (*init)(unsigned flags);
-    int (*version)(int *version);
-    int (*count)(int *n);
-    int (*name)(char *name, int n, int device);
-    int (*error)(int code, const char **text);
-};
-
-static bool load_symbol(void *library, const char *name, void *into) {
-    void *symbol = dlsym(library, name);
-    memcpy(into, &symbol, sizeof symbol);
-    return symbol != NULL;
-}
-
-static bool load_driver(void *library, struct driver *driver) {
-    return load_symbol(library, "cuInit", &driver->init) &&
-           load_symbol(library, "cuDriverGetVersion", &driver->version) &&
-           load_symbol(library, "cuDeviceGetCount", &driver->count) &&
-           load_symbol(library, "cuDeviceGetName", &driver->name) &&
-           load_symbol(library, "cuGetErrorString", &driver->error);
-}
-
-/* How many GPUs the driver has; -1 with the reason. */
-static int ask_driver(const struct driver *driver, char seen[512]) {
-    int version = 0, n = 0;
-    const char *text = NULL;
-    int code = driver->init(0);
-    if (code == 0)
-        code = driver->version(&version);
-    if (code == 0)
-        code = driver->count(&n);
-    if (code != 0) {
-        driver->error(code, &text);
-        snprintf(seen, 512, "the driver refuses: %s", text ? text : "no reason given");
-        return -1;
-    }
-    int used =
-        snprintf(seen, 512, "%d, driver for CUDA %d.%d", n, version / 1000, version % 1000 / 10);
-    for (int i = 0; i < n && i < GPUS_SHOWN && used < 400; i++) {
-        char name[GPU_NAME_BYTES] = "";
-        if (driver->name(name, sizeof name, i) == 0)
-            used += snprintf(seen + used, 512 - (size_t)used, "%s%.60s", i ? ", " : ": ", name);
-    }
-    return n;
-}
-
-static void look_at_gpu(struct doctor *doctor) {
-    char seen[512] = "none (no libcuda.so.1): CPU backends compute", backend[VALUE_MAX];
-    struct driver driver;
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    bool is_wanted = false;
-    int n = 0;
-    for (unsigned i = 0; i < doctor->n_workers; i++)
-        is_wanted |= settings_get(&doctor->workers[i], "backend", backend) &&
-                     strncmp(backend, "cuda", 4) == 0;
-    if (library && load_driver(library, &driver))
-        n = ask_driver(&driver, seen);
-    bool is_missing = is_wanted && n <= 0;
-    findings_add(&doctor->findings,
-                 is_missing ? FINDING_FAULT
-                 : n < 0    ? FINDING_WARNING
-                            : FINDING_OK,
-                 "GPU",
-                 is_missing || n < 0 ? "install NVIDIA's driver (nvidia-smi shows it), or take "
-                                       "backend = cpu"
-                                     : NULL,
-                 "%s", seen);
-    if (library)
-        dlclose(library);
 }
 
 /* --- limits --------------------------------------------------------------------------------- */
@@ -192,7 +115,7 @@ static void look_at_clock(struct doctor *doctor) {
 
 void doctor_look_at_host(struct doctor *doctor) {
     look_at_processor(doctor);
-    look_at_gpu(doctor);
+    doctor_look_at_gpus(doctor);
     look_at_huge_pages(doctor);
     look_at_limits(doctor);
     look_at_shared_memory(doctor);

@@ -38,6 +38,9 @@ void doctor_look_at_files(struct doctor *doctor);
 /* This host: processor, GPU, huge pages, limits, clock, room for files. */
 void doctor_look_at_host(struct doctor *doctor);
 
+/* Of doctor_look_at_host(): the GPUs, which workers take which, and how those of several ranks will add up. */
+void doctor_look_at_gpus(struct doctor *doctor);
+
 /* Ports, and who has them; is_up and n_ready; routers and workers of the configuration. */
 void doctor_look_at_peers(struct doctor *doctor);
 
