@@ -111,13 +111,32 @@ static void no_slot(struct router *router, const struct announce *announce) {
     note_stranger(router, NOTE_NO_SLOT, announce->name, fleet->n_slots);
 }
 
+/* The one that had the name last, or NULL: a free slot keeps its record until it is taken. */
+static const struct slot *predecessor(const struct fleet *fleet, const char *name) {
+    const struct slot *last = NULL;
+    for (uint32_t i = 0; i < fleet->n_seen; i++) {
+        const struct slot *slot = &fleet->slots[i];
+        if (fleet_same_name(slot->announce.name, name) &&
+            (!last || slot->since_ns > last->since_ns))
+            last = slot;
+    }
+    return last;
+}
+
+/* Of two free slots the one whose record is missed less: none, or the older one. */
+static struct slot *freer(struct slot *a, struct slot *b) {
+    bool takes_b =
+        !a || (trust_has_record(a) && (!trust_has_record(b) || b->heard_ns < a->heard_ns));
+    return takes_b ? b : a;
+}
+
 void session_announced(struct router *router, const struct announce *announce) {
     struct fleet *fleet = &router->fleet;
     struct slot *spare = NULL;
     for (uint32_t i = 0; i < fleet->n_slots; i++) {
         struct slot *slot = &fleet->slots[i];
         if (slot->state == SLOT_FREE) {
-            spare = spare ? spare : slot;
+            spare = freer(spare, slot);
         } else if (slot->announce.incarnation == announce->incarnation &&
                    fleet_same_name(slot->announce.name, announce->name)) {
             announced_again(router, slot, announce);
@@ -130,7 +149,10 @@ void session_announced(struct router *router, const struct announce *announce) {
         no_slot(router, announce);
         return;
     }
+    const struct slot *before = predecessor(fleet, announce->name);
+    const struct trust trust = before ? before->trust : (struct trust){0};
     slot_reset(spare);
+    trust_inherits(spare, &trust);
     if (spare->number >= fleet->n_seen)
         fleet->n_seen = spare->number + 1;
     spare->announce = *announce;
@@ -198,6 +220,10 @@ void session_lost(struct router *router, struct slot *slot, const char *why) {
     if (router->policy->forget)
         router->policy->forget(router->policy_state, slot->number);
     fleet_set_state(router, slot, SLOT_FREE);
+    fleet_each(other, &router->fleet) {
+        if (!slot_in_session(other) && fleet_same_name(other->announce.name, slot->announce.name))
+            trust_inherits(other, &slot->trust);
+    }
     struct slot *heir = rival_heir(router, slot->announce.name);
     if (heir)
         session_join(router, heir);

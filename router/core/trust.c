@@ -127,6 +127,17 @@ void trust_figures(struct router *router, struct slot *slot, const struct load *
         put_aside(router, slot, "impossible_figures");
 }
 
+void trust_inherits(struct slot *slot, const struct trust *trust) {
+    slot->trust = *trust;
+    slot->trust.proved = false;
+    begin_epoch(&slot->trust);
+}
+
+bool trust_has_record(const struct slot *slot) {
+    const struct trust *trust = &slot->trust;
+    return trust->answers != 0 || trust->hung || trust->for_ns > 0;
+}
+
 void trust_joins(struct slot *slot, struct part *part) {
     part->epoch = slot->trust.epoch;
     part->on_trial = slot->trust.is_aside;

@@ -3,7 +3,8 @@
  * A worker is judged by its last answers (what its attempts came to) and by what it says. One that
  * fails too many of them, or says what cannot be, is put aside: it gets nothing for a time, then one
  * request on trial. An answer ends that; a failure doubles the time. Nothing here ends a session:
- * where every worker is put aside, requests still go to the least bad one.
+ * where every worker is put aside, requests still go to the least bad one. What is known is known of
+ * a name: its next incarnation begins where the last one ended, as long as a slot has the record.
  *
  * What a second worker fails too is the request's fault: the first one's mark is taken back, once
  * between two good answers. Which pairs of workers hand over is pairs.h. */
@@ -35,6 +36,12 @@ void trust_answered(struct router *router, struct part *part);
 
 /* The figures that came with a message: one that cannot be puts the worker aside. */
 void trust_figures(struct router *router, struct slot *slot, const struct load *load);
+
+/* The slot's worker has the name of an earlier one, which was trusted so: a restart proves nothing. */
+void trust_inherits(struct slot *slot, const struct trust *trust);
+
+/* Does anything speak against its worker? */
+bool trust_has_record(const struct slot *slot);
 
 /* An attempt begins there, and leaves. */
 void trust_joins(struct slot *slot, struct part *part);

@@ -115,6 +115,28 @@ def one_kind(cluster, kind, n_requests):
     return f"{n_requests} requests, longest {longest:.2f} s, reasons {sorted(set(reasons))}"
 
 
+def restarted(cluster):
+    """Its supervisor starts it again, and it goes on where it was: one request at a time, on trial."""
+    name = "evil-again"
+
+    def figures():
+        return len(re.findall(rf'msg="?dispatched"? worker={name} ', cluster.log_text())), len(put_aside(cluster, name))
+
+    def is_put_aside(n):
+        return figures()[1] > n or not ask_many(cluster, CLIENTS)
+    with rogue(cluster, "numerics", name):
+        eventually(lambda: is_put_aside(0), "it is put aside", seconds=300)
+    eventually(lambda: not any(w["name"] == name for w in cluster.workers()), f"{name} is gone")
+    before = figures()
+    with rogue(cluster, "numerics", name):
+        assert [w["state"] for w in cluster.workers() if w["name"] == name] != ["ready"], cluster.workers()
+        eventually(lambda: is_put_aside(before[1] + 1), "it is put aside twice more", seconds=300)
+        after = figures()
+    tried, failed = after[0] - before[0], after[1] - before[1]
+    assert failed <= tried <= failed + 1, (before, after)
+    return f"{tried} requests tried it, {failed} put it aside"
+
+
 def unreachable(n_requests):
     with Cluster(*SPLIT) as cluster, rogue(cluster, "unreachable"):
         longest = ask_many(cluster, n_requests, n_prompt=40)
@@ -147,6 +169,7 @@ def main():
     with Cluster(*MIXED, env=ENV) as cluster:
         for kind in ALONE:
             tally.run(f"a worker of the kind {kind} is put aside and fails nobody", one_kind, cluster, kind, n_requests)
+        tally.run("a sick worker that is started again is on trial", restarted, cluster)
         tally.run("the metric counts them", lambda: check_metric(cluster))
     tally.run("a decode worker that no prefill worker reaches gets whole requests", unreachable, n_requests)
     tally.run("all of them at once", all_at_once, n_requests)

@@ -161,6 +161,81 @@ START_TEST(one_that_avoids_a_worker_does_not_hold_up_those_behind_it) {
 }
 END_TEST
 
+/* --- a restart -------------------------------------------------------------------------------- */
+
+/* Its supervisor starts the worker again. */
+static void restart(uint32_t *slot, const char *name) {
+    fake_lose(&fake, *slot);
+    *slot = fake_worker(&fake, name, ROLE_MIXED);
+}
+
+START_TEST(a_restarted_worker_is_put_aside_for_as_long_as_it_was) {
+    open_two();
+    fail_one(0, a, REASON_NUMERICS);
+    pass_ms(400);
+    restart(&a, "a");
+    ck_assert_int_eq(standing_of(a), STANDING_ASIDE);
+    ck_assert_int_eq(standing_of(b), STANDING_GOOD);
+    ck_assert_uint_eq(ask_at(1, a), b);
+    answer(b);
+    pass_ms(599);
+    ck_assert_int_eq(standing_of(a), STANDING_ASIDE);
+    pass_ms(1);
+    ck_assert_int_eq(standing_of(a), STANDING_TRIAL);
+    fail_one(2, a, REASON_NUMERICS);
+    ck_assert_ptr_nonnull(strstr(fake_note(&fake, "worker put aside"), "for_ms=2000"));
+    restart(&a, "a");
+    pass_ms(2000);
+    answer_one(3, a);
+    ck_assert_int_eq(standing_of(a), STANDING_GOOD);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(failures_before_a_restart_count_with_those_behind_it) {
+    open_two();
+    fail_one(0, a, REASON_LEASE);
+    restart(&a, "a");
+    fail_one(1, a, REASON_LEASE);
+    ck_assert_int_eq(standing_of(a), STANDING_GOOD);
+    restart(&a, "a");
+    fail_one(2, a, REASON_LEASE);
+    ck_assert_int_eq(standing_of(a), STANDING_ASIDE);
+    fake_close(&fake);
+}
+END_TEST
+
+/* Another name that takes the slot begins clean, and the record waits for its own name as long as there is another slot. */
+START_TEST(a_record_is_the_names_and_not_the_slots) {
+    open_two();
+    fail_one(0, a, REASON_NUMERICS);
+    fake_lose(&fake, a);
+    uint32_t c = fake_worker(&fake, "c", ROLE_MIXED);
+    ck_assert_int_eq(standing_of(c), STANDING_GOOD);
+    fake_lose(&fake, c);
+    c = fake_worker(&fake, "c", ROLE_MIXED);
+    ck_assert_int_eq(standing_of(c), STANDING_GOOD);
+    a = fake_worker(&fake, "a", ROLE_MIXED);
+    ck_assert_int_eq(standing_of(a), STANDING_ASIDE);
+    fake_close(&fake);
+}
+END_TEST
+
+/* The next incarnation announces itself while the one before it still works. */
+START_TEST(what_the_last_incarnation_did_at_its_end_counts) {
+    open_two();
+    struct welcome next = fake_welcome("a", ROLE_MIXED);
+    struct announce announce = {.incarnation = next.incarnation, .loading = 1};
+    memcpy(announce.name, "a", 2);
+    router_announce(fake.router, fake.now_ns, &announce);
+    fail_one(0, a, REASON_NUMERICS);
+    fake_lose(&fake, a);
+    a = fake_join(&fake, &next);
+    ck_assert_int_eq(standing_of(a), STANDING_ASIDE);
+    fake_close(&fake);
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_test(tests, failures_from_before_a_time_aside_do_not_count_after_it);
     tcase_add_test(tests, excused_again_after_a_good_answer);
@@ -171,4 +246,8 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, who_waits_for_a_worker_goes_elsewhere_at_once_when_it_is_put_aside);
     tcase_add_test(tests, who_waits_goes_to_a_worker_at_once_when_it_is_trusted_again);
     tcase_add_test(tests, one_that_avoids_a_worker_does_not_hold_up_those_behind_it);
+    tcase_add_test(tests, a_restarted_worker_is_put_aside_for_as_long_as_it_was);
+    tcase_add_test(tests, failures_before_a_restart_count_with_those_behind_it);
+    tcase_add_test(tests, a_record_is_the_names_and_not_the_slots);
+    tcase_add_test(tests, what_the_last_incarnation_did_at_its_end_counts);
 }
