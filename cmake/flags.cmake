@@ -12,7 +12,7 @@ target_compile_options(tandem_flags INTERFACE
   -Wimplicit-fallthrough -Wno-sign-conversion $<$<C_COMPILER_ID:GNU>:-Wno-format-truncation>
   # ASSERT(!"why") is how we say it.
   $<$<C_COMPILER_ID:Clang>:-Wno-string-conversion>
-  # The same bits on every path: a*b+c is fused only where the code says fmaf (ARCHITECTURE.md, numbers).
+  # The same bits on every path: a*b+c is fused only where the code says fmaf (docs/architecture/numerics.md).
   -ffp-contract=off -fno-strict-overflow -fno-delete-null-pointer-checks)
 if(TANDEM_WERROR)
   target_compile_options(tandem_flags INTERFACE -Werror)

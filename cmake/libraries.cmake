@@ -1,4 +1,4 @@
-# What Debian 12 gives us (ARCHITECTURE.md says why each is here). Missing ones stop the configuration.
+# What Debian 12 gives us (ARCHITECTURE.md, "Libraries", says why each is here). Missing ones stop the configuration.
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 pkg_check_modules(EVENT REQUIRED IMPORTED_TARGET libevent_core>=2.1.12)

@@ -11,7 +11,7 @@
  * and of sample_result. An operation may still run when it returns; get() and step_end() wait.
  *
  * Numbers: every CPU path gives the same bits (memcmp) for a row whatever other rows stand beside
- * it and whatever the number of threads. The rules are in ARCHITECTURE.md, "Numbers".
+ * it and whatever the number of threads. The rules are in docs/architecture/numerics.md.
  *
  * Tensors are row-major float32 unless said otherwise. T: tokens in the step. B: sequences in the
  * step. V: vocabulary. */

@@ -5,7 +5,7 @@
  * the send call returns, by the receiver until it takes the next message. The fields of the structs
  * are the rows of proto/message.def, the types of messages those of proto/types.def.
  *
- * The conversation (why it is so: ARCHITECTURE.md, "The protocol"):
+ * The conversation (why it is so: docs/architecture/request.md, "The protocol"):
  *
  *   from      to        message    when
  *   worker    router    ANNOUNCE   at start and every second, to the announce socket

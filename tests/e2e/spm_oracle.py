@@ -125,7 +125,7 @@ def write_corpus(path):
     """English, other scripts, digits and blanks: enough for a few hundred merges."""
     chance = random.Random(7)
     lines = []
-    for name in sorted([*ROOT.glob("docs/*.md"), ROOT / "README.md", ROOT / "ARCHITECTURE.md"]):
+    for name in sorted([*ROOT.glob("docs/*.md"), *ROOT.glob("docs/architecture/*.md"), ROOT / "README.md"]):
         lines += name.read_text(encoding="utf-8").splitlines()
     words = ["the", "cat", "Stra\u00dfe", "\u6a21\u578b", "\u8bed\u8a00", "\u043f\u0440\u0438\u0432\u0435\u0442",
              "\u0645\u0631\u062d\u0628\u0627", "\u3053\u3093\u306b\u3061\u306f", "caf\u00e9", "\ud55c\uad6d\uc5b4", "12", "345",

@@ -12,7 +12,7 @@ from daemons import free_ports
 
 BODY = {"prompt": list(range(1, 41)), "max_tokens": 5, "temperature": 0}
 WAY = ["parse", "tokenize", "admit", "place", "dispatch", "stream", "finish"]  # the same
-STAGES = ["receive", "schedule", "batch", "launch", "forward", "sample", "emit"]  # as in ARCHITECTURE.md
+STAGES = ["receive", "schedule", "batch", "launch", "forward", "sample", "emit"]  # as in docs/architecture/worker.md
 
 
 def fields(line):

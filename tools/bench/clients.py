@@ -87,7 +87,7 @@ class Clients:
         self.programs = {name: install(args.venvs, name) for name in PACKAGES}
         install_vllm(self.programs["guidellm"])
         self.tokenizer = folder / "tokenizer"
-        run([self.programs["guidellm"] / "python", "-c", MAKE_TOKENIZER, self.tokenizer, ROOT / "ARCHITECTURE.md"])
+        run([self.programs["guidellm"] / "python", "-c", MAKE_TOKENIZER, self.tokenizer, ROOT / "docs/http-api.md"])
 
     def tandem(self, rate):
         made = json.loads(run([self.args.bin / "tandem-bench", "load", "--target", self.url, "--rate", rate, "--duration",

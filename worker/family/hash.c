@@ -1,4 +1,4 @@
-/* The oracle (ARCHITECTURE.md, "Oracles"): a family that is not a neural network and needs no files.
+/* The oracle (docs/architecture/overview.md, "Oracles"): a family that is not a neural network and needs no files.
  *
  * The KV entry of token t at position i is e_i = mix(e_{i-1} ^ (t + 1)), e_{-1} = 0. It is kept as
  * four layers of 8 bytes whose XOR it is: layers 0 to 2 hold mix(e_i + layer + 1). The next token

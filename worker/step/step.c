@@ -110,7 +110,7 @@ static enum turn emit(struct stepper *stepper) {
 }
 
 static const struct {
-    const char *name; /* as in ARCHITECTURE.md, and the label of its time */
+    const char *name; /* as in docs/architecture/worker.md, and the label of its time */
     enum turn (*run)(struct stepper *stepper);
 } way[] = {
     {"receive", receive}, {"schedule", schedule}, {"batch", batch}, {"launch", launch},
