@@ -43,7 +43,7 @@ static const struct metric_row rows[] = {
     {"tandem_worker_blocks_reserved", "KV blocks waiting for a hand-off", METRIC_GAUGE,
      AT(load.blocks_reserved)},
     {"tandem_worker_blocks_quarantined",
-     "KV blocks in quarantine: a lost peer might still write there", METRIC_GAUGE,
+     "KV blocks given up while this worker still copies into them", METRIC_GAUGE,
      AT(load.blocks_quarantined)},
     {"tandem_worker_blocks_cached", "KV blocks of cached prefixes that no sequence uses",
      METRIC_GAUGE, AT(load.blocks_cached)},

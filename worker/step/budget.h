@@ -14,8 +14,8 @@
 #include <stdint.h>
 
 /* The prompts' share of a step is sized for this, or for 1.5 steps of one row where that is longer:
- * below the bound of 250 ms by which routers notice a hang, with room for attention in longer
- * contexts than those that were measured. */
+ * far below the second after which routers take a silent worker for hung, with room for attention in
+ * longer contexts than those that were measured. */
 #define BUDGET_STEP_US_GOAL 120000u
 
 #define BUDGET_CLASSES     24
