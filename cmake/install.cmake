@@ -42,7 +42,7 @@ install(FILES deploy/systemd/tandem.tmpfiles DESTINATION ${systemd_lib}/tmpfiles
 install(FILES deploy/tandem.ini DESTINATION ${TANDEM_ETC} COMPONENT common)
 # What operators read and start from: the guides, and examples for dashboards, proxies and schedulers.
 set(shared_docs ${CMAKE_INSTALL_DATADIR}/doc/tandem-common)
-install(FILES README.md docs/bench.md docs/grpc-api.md docs/http-api.md docs/models.md docs/operations.md
+install(FILES README.md docs/bench.md docs/clients.md docs/grpc-api.md docs/http-api.md docs/models.md docs/operations.md
   DESTINATION ${shared_docs} COMPONENT common)
 install(DIRECTORY deploy/grafana deploy/kubernetes deploy/prometheus deploy/proxy deploy/slurm
   DESTINATION ${shared_docs}/examples COMPONENT common)

@@ -19,7 +19,7 @@ N_CHATS = 40
 
 
 def make_checkpoint(folder, family="qwen2-tp", form="gptq4-g32-act"):
-    """The example of README.md: 259 rows, a tokenizer of fewer tokens."""
+    """The example of docs/models.md: 259 rows, a tokenizer of fewer tokens."""
     subprocess.run([sys.executable, str(CHECKPOINTS), family, form, str(folder)], check=True, stdout=subprocess.DEVNULL)
     return folder
 
