@@ -142,6 +142,7 @@ static enum status write_all(struct schema *schema, uint32_t from, uint32_t to) 
     struct conjunction conjunction = {0};
     uint32_t rule;
     TRY(schema_order(schema));
+    schema->has_parts = schema_has_parts(schema->root, true);
     TRY(conjunction_add(schema, &conjunction, schema->root, 0));
     TRY(schema_rule(schema, &conjunction, &rule));
     program_call(schema->program, from, rule, to);

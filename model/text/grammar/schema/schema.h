@@ -65,6 +65,7 @@ struct schema {
     struct error *error;
     json_t *root; /* owned */
     bool lenient;
+    bool has_parts;           /* that are resources of their own (refer.c) */
     struct arena arena;       /* conjunctions of rules */
     struct known_rule *known; /* owned (n_known): in the order in which they are written */
     uint32_t n_known;
@@ -102,6 +103,11 @@ enum status schema_fail(struct schema *schema, enum status status, const json_t 
 /* What cannot be kept: an error in strict schemas; else it is counted, and STATUS_OK. */
 NODISCARD enum status schema_cannot(struct schema *schema, const json_t *node, const char *keyword,
                                     const char *why);
+
+/* --- refer.c */
+
+/* Has a part below this one an `$id`? */
+bool schema_has_parts(const json_t *at, bool is_root);
 
 /* The schema that a $ref of `node` names. NULL in *found where it was counted as unenforced. */
 NODISCARD enum status schema_follow(struct schema *schema, const json_t *node,

@@ -7,6 +7,8 @@
 #include <check.h>
 #include <pthread.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 
 const char *const suite_name = "model grammar limits";
 const double suite_timeout_s = 60;
@@ -40,6 +42,20 @@ START_TEST(bounds_have_their_errors_at_n_and_n_plus_1) {
     limits.n_steps = 5;
     ck_assert_int_eq(grammar_compile(&part, NULL, &limits, &grammar, &error), STATUS_LIMIT);
     ck_assert_str_eq(error.text, "the grammar is too large: more than its steps of work");
+}
+END_TEST
+
+/* Where a part is a resource, each reference is a search through all parts. */
+START_TEST(searches_for_resources_are_counted) {
+    enum { n_refs = 200 };
+    char text[n_refs * 40 + 200] = "{\"$defs\": {\"a\": {\"$id\": \"http://h/a\", \"const\": 1}}, "
+                                   "\"anyOf\": [{\"const\": 0}";
+    for (int i = 0; i < n_refs; i++)
+        snprintf(text + strlen(text), 40, ", {\"$ref\": \"#/$defs/a\"}");
+    strcat(text, "]}");
+    struct grammar *grammar = grammar_check_kind(GRAMMAR_JSON_SCHEMA, text, NULL);
+    ck_assert_uint_gt(grammar_figures(grammar).n_steps, n_refs * n_refs / 2 * 8);
+    grammar_unref(grammar);
 }
 END_TEST
 
@@ -161,6 +177,7 @@ END_TEST
 
 void suite_add(TCase *tests) {
     tcase_add_test(tests, bounds_have_their_errors_at_n_and_n_plus_1);
+    tcase_add_test(tests, searches_for_resources_are_counted);
     tcase_add_test(tests, a_catastrophic_pattern_ends_at_the_bound_of_memory);
     tcase_add_test(tests, frames_that_no_state_has_are_dropped);
     tcase_add_test(tests, threads_share_a_grammar);

@@ -165,6 +165,39 @@ static const struct row rows[] = {
      "\"#/$defs/a~1b~0c\"}, {\"$ref\": \"#here\"}]}",
      {"1", "2"},
      {"3"}},
+    {"{\"$id\": \"http://h/a/b.json\", \"$defs\": {\"A\": {\"$id\": \"c1\", \"$defs"
+     "\": {\"x\": {\"$id\": \"c2\", \"$anchor\": \"m\", \"const\": 1}, \"y\": {\"$an"
+     "chor\": \"m\", \"const\": 2}}}}, \"$ref\": \"c1#m\"}",
+     {"2"},
+     {"1"}},
+    {"{\"$defs\": {\"t\": {\"const\": 1}, \"p\": {\"$id\": \"http://h/p\", \"$defs\""
+     ": {\"t\": {\"const\": 2}}, \"$ref\": \"#/$defs/t\"}}, \"$ref\": \"#/$defs/p\"}",
+     {"2"},
+     {"1"}},
+    {"{\"$id\": \"http://h/a/b.json\", \"$defs\": {\"d\": {\"$id\": \"n/d.json\", \""
+     "$ref\": \"s.json\"}, \"far\": {\"$id\": \"s.json\", \"const\": 1}, \"near\": {"
+     "\"$id\": \"n/s.json\", \"const\": 2}}, \"$ref\": \"n/d.json\"}",
+     {"2"},
+     {"1"}},
+    {"{\"$id\": \"http://h/a/b.json\", \"$defs\": {\"d\": {\"$id\": \"n/d.json\", \""
+     "$ref\": \"../s.json\"}, \"far\": {\"$id\": \"s.json\", \"const\": 1}, \"near\""
+     ": {\"$id\": \"n/s.json\", \"const\": 2}}, \"$ref\": \"/a/n/d.json\"}",
+     {"1"},
+     {"2"}},
+    {"{\"$id\": \"http://h/a/b.json\", \"$defs\": {\"x\": {\"$id\": \"//g/./x/../y\""
+     ", \"const\": 1}, \"z\": {\"$id\": \"z?q\", \"const\": 2}}, \"anyOf\": [{\"$ref"
+     "\": \"http://g/y\"}, {\"$ref\": \"http://h/a/z?q#\"}]}",
+     {"1", "2"},
+     {"3"}},
+    {"{\"$id\": \"urn:x:1\", \"$defs\": {\"a\": {\"$anchor\": \"n\", \"const\": 1}, "
+     "\"b\": {\"$id\": \"urn:x:2\", \"$anchor\": \"n\", \"const\": 2}}, \"anyOf\": ["
+     "{\"$ref\": \"urn:x:1#n\"}, {\"$ref\": \"urn:x:2#n\"}]}",
+     {"1", "2"},
+     {"3"}},
+    {"{\"definitions\": {\"a\": {\"$id\": \"#n\", \"const\": 1}, \"b\": {\"const\": "
+     "{\"$id\": \"http://h/c\"}}}, \"$ref\": \"#n\"}",
+     {"1"},
+     {"2"}},
     {"{\"$ref\": \"#/$defs/a\", \"maximum\": 3, \"$defs\": {\"a\": {\"type\": \"integer\"}}}",
      {"3"},
      {"4"}},
