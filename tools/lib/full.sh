@@ -9,7 +9,7 @@ for name in $(tests_of dev slow | grep -vE '^conform_kernels_(attend_(fast|split
     grep -q "^dev/$name	" "$steps" || dev_test "$name"
 done
 computes release/model_regex "ctest --preset release --no-tests=error -R '^model_regex\$' -V" # with texts of a mebibyte
-for oracle in tokenizer_files spm ends; do
+for oracle in grammar tokenizer_files spm ends; do
     computes "e2e/${oracle}_oracle" "$python tests/e2e/${oracle}_oracle.py"
 done
 step_limit_s=3600 computes e2e/folders_oracle "$python tests/e2e/folders_oracle.py"

