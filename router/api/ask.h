@@ -29,6 +29,7 @@
 #define ASK_ARENA_BYTES     (1u << 20)
 #define ASK_TOKENS_DEFAULT  16 /* of a completion without max_tokens */
 #define ASK_TEMPERATURE_MAX 100.0
+#define ASK_LEFT_OUT_MAX    16 /* kinds of tools; further ones are left out, and not told */
 
 struct json_tree;
 struct tool_format;
@@ -103,6 +104,10 @@ struct ask {
     struct span cache_salt;   /* of the arena */
     struct span request_name; /* of the arena: the client's own name for it, or n = 0 */
     char unknown[64];         /* the first field that nobody knows, or "" */
+
+    uint32_t n_left_out;
+    const char *left_out[ASK_LEFT_OUT_MAX]; /* (n_left_out) of the arena: kinds of tools that no
+                                               model calls, each once */
 };
 
 void ask_init(struct ask *ask); /* defaults */

@@ -2,6 +2,7 @@
 
 #include "model/text/grammar/grammar.h"
 #include "model/text/grammar/pack.h"
+#include "model/text/template/template_tools.h"
 #include "router/api/tools_form.h"
 
 #include <stdio.h>
@@ -32,15 +33,14 @@ static struct tool *find(const struct toolbox *box, struct span name) {
 }
 
 static enum status read_tool(const struct json_get *get, struct toolbox *box) {
-    struct span type = {0};
+    enum template_tool_kind kind = template_tool_kind(get->object);
     struct tool tool = {0};
     struct json_get function;
     char parent[64];
-    TRY(json_get_text(get, "type", 64, &type));
-    if (!span_is(type, "function"))
-        return json_get_fail(get, STATUS_UNSUPPORTED, "type",
-                             "is `%.*s`, which is not served; `function` is", span_shown(type),
-                             type.bytes ? type.bytes : "");
+    if (kind == TEMPLATE_TOOL_HOSTED)
+        return STATUS_OK;
+    if (kind != TEMPLATE_TOOL_FUNCTION)
+        return json_get_fail(get, STATUS_UNSUPPORTED, "type", "must be `function`");
     TRY(json_get_object(get, "function", &function));
     snprintf(parent, sizeof parent, "%s.function", get->parent);
     function.parent = parent;
@@ -62,7 +62,8 @@ static enum status read_tool(const struct json_get *get, struct toolbox *box) {
 }
 
 static enum status read_tools(const struct json_get *get, struct ask *ask, struct toolbox *box) {
-    const json_t *list = ask->chat.input.tools;
+    const json_t *list = NULL;
+    TRY(json_get_array(get, "tools", TEMPLATE_TOOLS_MAX, &list));
     size_t n = json_array_size(list);
     box->all = arena_alloc(&ask->arena, (n > 0 ? n : 1) * sizeof *box->all);
     if (!box->all)
@@ -85,6 +86,11 @@ static enum status allow(const struct json_get *of, const char *field, struct to
     TRY(json_get_object(of, "function", &function));
     TRY(json_get_text(function.object ? &function : of, "name", TOOLS_NAME_MAX, &name));
     struct tool *tool = name.bytes ? find(box, name) : NULL;
+    if (template_tool_kind(of->object) == TEMPLATE_TOOL_HOSTED)
+        return error_field(of->error, STATUS_INVALID, field,
+                           "`%s` is of type `%.*s`, and such tools are left out here; it can name "
+                           "functions of `tools`",
+                           field, span_shown(type), type.bytes);
     if (!span_is(type, "function") || !tool)
         return error_field(of->error, STATUS_INVALID, field,
                            "`%s` must name functions of `tools`; `%.*s` is none", field,
@@ -146,12 +152,34 @@ static enum status read_choice(const struct json_get *get, const json_t *choice,
     return STATUS_OK;
 }
 
+/* What is left out is to be logged. A kind is as long as a name in the log may be. */
+static enum status note_left_out(const struct json_get *get, struct ask *ask) {
+    const json_t *list = json_get_member(get, "tools");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *tool = json_array_get(list, i);
+        char kind[sizeof ask->unknown];
+        bool is_told = template_tool_kind(tool) != TEMPLATE_TOOL_HOSTED;
+        if (!is_told)
+            snprintf(kind, sizeof kind, "%s", json_string_value(json_object_get(tool, "type")));
+        for (uint32_t k = 0; k < ask->n_left_out && !is_told; k++)
+            is_told = strcmp(ask->left_out[k], kind) == 0;
+        if (is_told || ask->n_left_out == ASK_LEFT_OUT_MAX)
+            continue;
+        const char *copy = arena_copy(&ask->arena, kind, strlen(kind) + 1);
+        if (!copy)
+            return no_memory(get);
+        ask->left_out[ask->n_left_out++] = copy;
+    }
+    return STATUS_OK;
+}
+
 enum status tools_read(const struct json_get *get, const struct ask_limits *limits,
                        struct ask *ask) {
     struct toolbox box = {.format = limits->tool_format, .several = true};
     const struct grammar_part *form = ask->format;
     const json_t *choice = json_get_member(get, "tool_choice");
     bool none = json_is_string(choice) && strcmp(json_string_value(choice), "none") == 0;
+    TRY(note_left_out(get, ask));
     if (ask->only_tokens || none) /* tools are shown to the model, and not called */
         return STATUS_OK;
     TRY(json_get_bool(get, "parallel_tool_calls", &box.several));

@@ -9,6 +9,7 @@
 #include "router/call/quota.h"
 #include "router/call/serving.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -191,18 +192,32 @@ static void job_done(struct pool_job *job, enum status status) {
         try_crowded(serving);
 }
 
-/* R2: once for each name, and only so many names: they are the client's choice. */
-static void log_unknown(const char *name) {
-    static char seen[32][64];
-    static unsigned n_seen;
-    for (unsigned i = 0; i < n_seen; i++)
-        if (strcmp(seen[i], name) == 0)
-            return;
-    if (name[0] == 0 || n_seen == sizeof seen / sizeof seen[0])
-        return;
+/* Names that clients chose. Each is told once, and only so many are. */
+struct told {
+    unsigned n;
+    char names[32][64];
+};
+
+static bool is_new(struct told *told, const char *name) {
+    for (unsigned i = 0; i < told->n; i++)
+        if (strcmp(told->names[i], name) == 0)
+            return false;
+    if (name[0] == 0 || told->n == sizeof told->names / sizeof told->names[0])
+        return false;
+    snprintf(told->names[told->n++], sizeof told->names[0], "%s", name);
+    return true;
+}
+
+/* What a request asked for in vain. */
+static void log_ignored(const struct ask *ask) {
+    static struct told fields, kinds;
     char shown[160];
-    memcpy(seen[n_seen++], name, sizeof seen[0]);
-    log_info("unknown field ignored", "field=%s", log_text(shown, sizeof shown, name));
+    if (is_new(&fields, ask->unknown))
+        log_info("unknown field ignored", "field=%s", log_text(shown, sizeof shown, ask->unknown));
+    for (uint32_t i = 0; i < ask->n_left_out; i++)
+        if (is_new(&kinds, ask->left_out[i]))
+            log_info("tools of this kind are left out", "kind=%s",
+                     log_text(shown, sizeof shown, ask->left_out[i]));
 }
 
 bool prepare_parse(struct call *call) {
@@ -239,6 +254,6 @@ bool prepare_tokenize(struct call *call) {
     }
     if (call->made != MADE_IDS)
         fail_with(call, prepare(call));
-    log_unknown(call->ask.unknown);
+    log_ignored(&call->ask);
     return true;
 }

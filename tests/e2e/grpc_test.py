@@ -233,6 +233,9 @@ def errors_have_their_status(cluster):
         for tools in ("[", "1", "[] , \"n\": 3", "{]", "", "[]x"):
             chat = pb.Chat(messages=[pb.Message(role="user", content="x")], tools_json=tools)
             refused(lambda: client.Complete(pb.GenerateRequest(chat=chat)), code.INVALID_ARGUMENT)
+        hosted = pb.Chat(messages=[pb.Message(role="user", content="x")], tools_json='[{"type": "web_search"}, {"type": "mcp"}]')
+        plain = client.Complete(ask("chat", [{"role": "user", "content": "x"}], {"max_tokens": 3, "seed": 1}))
+        assert client.Complete(pb.GenerateRequest(chat=hosted, max_tokens=3, seed=1)).choices[0].token_ids == plain.choices[0].token_ids
         unknown = wire.unary_unary("/tandem.v1.Inference/Nothing")
         refused(lambda: unknown(b""), code.UNIMPLEMENTED, "Nothing")
         refused(lambda: wire.unary_unary("/no.Service/Call")(b""), code.UNIMPLEMENTED)

@@ -123,7 +123,8 @@ def what_is_refused(folder):
              ({"max_tokens": 1, "messages": [{"role": "user"}]}, "content"), ({"max_tokens": 1, "messages": [{"role": "user", "content": []}]}, "messages"),
              ({"max_tokens": 1, "messages": [{"role": "assistant", "content": [{"type": "tool_use", "name": "f"}]}]}, "id"),
              ({"max_tokens": 1, "messages": user, "system": 5}, "system"), ({"max_tokens": 1, "messages": user, "tool_choice": {"type": "some"}}, "tool_choice"),
-             ({"max_tokens": 1, "messages": user, "tools": [{"type": "bash_20250124", "name": "bash"}]}, "bash_20250124"),
+             ({"max_tokens": 1, "messages": user, "tools": [{"type": 7, "name": "bash"}]}, "tools[0].type"),
+             ({"max_tokens": 1, "messages": user, "tools": [{"type": "bash_20250124", "name": "bash"}], "tool_choice": {"type": "tool", "name": "bash"}}, "bash"),
              ({"max_tokens": 1, "messages": user, "mcp_servers": []}, "mcp_servers"), ({"max_tokens": 1, "messages": user, "temperature": -1}, "temperature"),
              ({"max_tokens": 1, "messages": user, "output_config": {"format": {"type": "regex"}}}, "json_schema")]
     with Cluster("--mixed", 1, model=str(folder)) as cluster:

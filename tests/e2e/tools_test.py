@@ -12,7 +12,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from cluster import Cluster, Skip, Tally, post_json, request, stream_events
+from cluster import Cluster, Skip, Tally, eventually, post_json, request, stream_events
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -129,7 +129,7 @@ def of_a_model(folder):
 
 
 def what_is_refused(folder):
-    cases = [(dict(tools=[{"type": "web_search"}]), "tools[0].type"), (dict(tools=[{"type": "function"}]), "tools[0].function"),
+    cases = [(dict(tools=[{"type": 1}]), "tools[0].type"), (dict(tools=[{"type": "function"}]), "tools[0].function"),
              (dict(tools=[{"type": "function", "function": {"name": "a b"}}]), "tools[0].function.name"),
              (dict(tools=TOOLS + TOOLS), "tools[2].function.name"), (dict(tool_choice="often"), "tool_choice"),
              (dict(tools=[], tool_choice="required"), "tool_choice"),
@@ -149,6 +149,42 @@ def what_is_refused(folder):
     with Cluster("--mixed", 1) as cluster:  # hash has no template that knows tools
         status, _, reply = request(cluster.port, "POST", "/v1/chat/completions", body())
         assert status == 400 and json.loads(reply)["error"]["param"] == "tools", reply
+
+
+HOSTED = ["web_search", "web_search_preview", "file_search", "code_interpreter", "computer_use_preview", "mcp", "namespace", "tool_search",
+          "local_shell", "image_generation", "web_search_20250305"]
+
+
+def hosted_kinds(folder):
+    """They are shown to nobody and called by nobody, over any door; the log names each once, and no more than 32."""
+    hosted = [{"type": kind, "name": kind} for kind in HOSTED]
+    with Cluster("--mixed", 1, model=str(folder)) as cluster:
+        def prompt(tools, path="/tokenize", **fields):
+            return post_json(cluster.port, path, {"messages": USER, "tools": tools, **fields})
+
+        assert prompt(hosted[:3] + TOOLS + hosted[3:])["tokens"] == prompt(TOOLS)["tokens"]
+        assert prompt(hosted)["tokens"] == prompt(None)["tokens"]
+        asked = body(tools=hosted + TOOLS, tool_choice="required", seed=1, temperature=2, n=4)
+        assert [[call[1:] for call in calls] for _, calls, _ in whole(cluster.port, asked)] == \
+            [[call[1:] for call in calls] for _, calls, _ in whole(cluster.port, {**asked, "tools": TOOLS})]
+        alone = post_json(cluster.port, "/v1/chat/completions", body(tools=hosted, max_tokens=4, temperature=0))["choices"][0]
+        assert "tool_calls" not in alone["message"], alone
+        for choice in ("required", {"type": "mcp"}, {"type": "web_search"}, {"type": "function", "function": {"name": "mcp"}}):
+            status, _, reply = request(cluster.port, "POST", "/v1/chat/completions", body(tools=hosted, tool_choice=choice))
+            assert status == 400 and json.loads(reply)["error"]["param"] == "tool_choice", (choice, reply)
+        count = "/v1/messages/count_tokens"
+        servers = [{"type": "web_search_20250305", "name": "web_search", "max_uses": 2}, {"type": "bash_20250124", "name": "bash"}]
+        own = [{"name": "get", "input_schema": CLOCK}]
+        assert prompt(own + servers, count, model=folder.name) == prompt(own, count, model=folder.name)
+        for i in range(60):
+            prompt([{"type": f"kind {i}\nforged"}, {"type": f"kind {i}\nforged"}])
+
+        def lines():
+            return [line for line in cluster.log_text().splitlines() if "tools of this kind are left out" in line]
+
+        told = eventually(lambda: len(lines()) >= 32 and lines(), "32 kinds in the log")
+        assert len(told) == 32, told
+        assert all(sum(f"kind={kind}" in line.split() for line in told) == 1 for kind in HOSTED + ["bash_20250124"]), told
 
 
 def of_a_client(folder):
@@ -248,6 +284,7 @@ def main():
         tally.run("marks that are text", of_a_model, folder / "special-False")
         tally.run("marks that are special tokens", of_a_model, folder / "special-True")
         tally.run("what cannot be called is refused", what_is_refused, folder / "special-False")
+        tally.run("hosted tools are left out", hosted_kinds, folder / "special-False")
         tally.run("the openai package", of_a_client, folder / "special-False")
         tally.run("ten turns of the openai package", ten_turns, folder / "special-False")
         tally.run("calls of earlier turns", earlier_turns, folder / "special-False")

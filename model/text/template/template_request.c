@@ -2,6 +2,7 @@
 
 #include "base/json/json_get.h"
 #include "model/text/template/template_absent.h"
+#include "model/text/template/template_tools.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,6 +118,20 @@ static enum status leave_out_absent(const struct json_get *get, const json_t **l
     return STATUS_OK;
 }
 
+/* Where all are left out, the template sees none. */
+static enum status read_tools(const struct json_get *get, struct template_request *request) {
+    const json_t **tools = &request->input.tools;
+    TRY(read_objects(get, "tools", tools));
+    TRY(leave_out_absent(get, tools, false, request));
+    if (json_array_size(*tools) == 0)
+        return STATUS_OK;
+    json_t *fitting = template_fit_tools(*tools);
+    if (!fitting || json_array_append_new(request->made, fitting) != 0)
+        return no_memory(get);
+    *tools = json_array_size(fitting) > 0 ? fitting : NULL;
+    return STATUS_OK;
+}
+
 static enum status read_message(const struct json_get *get, struct template_request *request,
                                 struct template_message *message) {
     struct span role = {0};
@@ -203,8 +218,7 @@ static enum status read_all(const struct json_get *get, bool opens_answer,
                             struct template_request *request) {
     struct template_input *input = &request->input;
     TRY(read_messages(get, request));
-    TRY(read_objects(get, "tools", &input->tools));
-    TRY(leave_out_absent(get, &input->tools, false, request));
+    TRY(read_tools(get, request));
     TRY(read_objects(get, "documents", &input->documents));
     TRY(leave_out_absent(get, &input->documents, false, request));
     TRY(read_kwargs(get, input));

@@ -3,7 +3,8 @@
  * The one reader of conversations: the router's dialects and `tandem model render` both call it, so
  * that the same request gives the same prompt. A template sees what transformers'
  * apply_chat_template() would give it: each message with all its members as they were sent, in
- * their order, absent ones undefined. Null ones are as absent (template_absent.h). */
+ * their order, absent ones undefined. Null ones are as absent (template_absent.h); tools that no
+ * model calls are left out (template_tools.h). */
 #pragma once
 
 #include "base/error.h"

@@ -179,6 +179,63 @@ START_TEST(none_and_no_tools_are_an_answer_without_form) {
 }
 END_TEST
 
+START_TEST(hosted_tools_are_left_out_and_noted) {
+    const char *fields = "\"tools\":[{\"type\":\"web_search\"}," GET ",{\"type\":\"mcp\",\"name\":"
+                         "\"get\"},{\"type\":\"web_search\",\"name\":\"web\"}," GET_X "]";
+    struct ask ask;
+    struct api_error error;
+    ck_assert(takes(fields, CALL("get", "{\"title\": 1}")) && takes(fields, CALL("get_x", "{}")));
+    ck_assert(!takes(fields, CALL("web", "{}")) && !takes(fields, CALL("web_search", "{}")));
+    ck_assert_int_eq(parse_kept(fields, false, &ask, &error), STATUS_OK);
+    ck_assert_uint_eq(json_array_size(ask.chat.input.tools), 2);
+    ck_assert_uint_eq(ask.n_left_out, 2);
+    ask_drop_body(&ask);
+    ck_assert_str_eq(ask.left_out[0], "web_search");
+    ck_assert_str_eq(ask.left_out[1], "mcp");
+    ask_fini(&ask);
+}
+END_TEST
+
+/* Alone they are no tools, for the template too, and whether or not something may be called. */
+START_TEST(hosted_tools_alone_are_none) {
+    static const char *const more[] = {"", ",\"tool_choice\":\"auto\"",
+                                       ",\"tool_choice\":\"none\",\"parallel_tool_calls\":false"};
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
+        struct ask ask;
+        struct api_error error;
+        char fields[300];
+        snprintf(fields, sizeof fields,
+                 "\"tools\":[{\"type\":\"web_search_20250305\",\"name\":\"web_search\"},"
+                 "{\"type\":\"local_shell\"}]%s",
+                 more[i]);
+        ck_assert_int_eq(parse_kept(fields, false, &ask, &error), STATUS_OK);
+        ck_assert(!ask.calls && !ask.format && !ask.chat.input.tools);
+        ck_assert_uint_eq(ask.n_left_out, 2);
+        ask_fini(&ask);
+    }
+}
+END_TEST
+
+START_TEST(kinds_of_hosted_tools_are_noted_up_to_a_bound) {
+    for (int n = ASK_LEFT_OUT_MAX; n <= ASK_LEFT_OUT_MAX + 1; n++) {
+        struct ask ask;
+        struct api_error error;
+        char fields[8192];
+        int at = snprintf(fields, sizeof fields, "\"tools\":[{\"type\":\"%0100d\"}", 7);
+        for (int i = 1; i < n; i++)
+            at += snprintf(fields + at, sizeof fields - (size_t)at,
+                           ",{\"type\":\"kind%d\"},{\"type\":\"kind%d\"}", i, i);
+        snprintf(fields + at, sizeof fields - (size_t)at, "," GET "]");
+        ck_assert_int_eq(parse_kept(fields, false, &ask, &error), STATUS_OK);
+        ck_assert_uint_eq(json_array_size(ask.chat.input.tools), 1);
+        ck_assert_uint_eq(ask.n_left_out, ASK_LEFT_OUT_MAX);
+        ck_assert_uint_eq(strlen(ask.left_out[0]), sizeof ask.unknown - 1);
+        ck_assert_str_eq(ask.left_out[ASK_LEFT_OUT_MAX - 1], "kind15");
+        ask_fini(&ask);
+    }
+}
+END_TEST
+
 /* Workers follow tokens: there marks may be special ones. */
 START_TEST(special_marks_are_tokens_for_workers_alone) {
     for (int special = 0; special < 2; special++) {
@@ -247,7 +304,21 @@ static const struct bad {
     const char *fields, *field;
     enum status status;
 } bad[] = {
-    {"\"tools\":[{\"type\":\"web_search\"}]", "tools[0].type", STATUS_UNSUPPORTED},
+    {"\"tools\":[{\"type\":5}]", "tools[0].type", STATUS_UNSUPPORTED},
+    {"\"tools\":[{\"type\":\"mcp\"},{\"function\":{\"name\":\"a\"}}]", "tools[1].type",
+     STATUS_UNSUPPORTED},
+    {"\"tools\":[{\"type\":\"mcp\"},{\"type\":\"\"}]", "tools[1].type", STATUS_UNSUPPORTED},
+    {"\"tools\":[{\"type\":\"mcp\"}," GET "," GET "]", "tools[2].function.name", STATUS_INVALID},
+    {"\"tools\":[{\"type\":\"web_search\"}],\"tool_choice\":\"required\"", "tool_choice",
+     STATUS_INVALID},
+    {"\"tools\":[{\"type\":\"web_search\"}],\"tool_choice\":{\"type\":\"web_search\"}",
+     "tool_choice", STATUS_INVALID},
+    {"\"tools\":[" GET ",{\"type\":\"mcp\"}],\"tool_choice\":{\"type\":\"mcp\",\"name\":"
+     "\"get\"}",
+     "tool_choice", STATUS_INVALID},
+    {"\"tools\":[" GET ",{\"type\":\"mcp\"}],\"tool_choice\":{\"type\":\"allowed_tools\","
+     "\"tools\":[" ONLY("get") ",{\"type\":\"mcp\",\"server_label\":\"x\"}]}",
+     "tool_choice", STATUS_INVALID},
     {"\"tools\":[" GET ",{\"type\":\"function\"}]", "tools[1].function", STATUS_INVALID},
     {"\"tools\":[{\"type\":\"function\",\"function\":{}}]", "tools[0].function.name",
      STATUS_INVALID},
@@ -336,6 +407,9 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, what_fits_no_form_is_text);
     tcase_add_test(tests, an_answer_is_what_the_choice_says);
     tcase_add_test(tests, none_and_no_tools_are_an_answer_without_form);
+    tcase_add_test(tests, hosted_tools_are_left_out_and_noted);
+    tcase_add_test(tests, hosted_tools_alone_are_none);
+    tcase_add_test(tests, kinds_of_hosted_tools_are_noted_up_to_a_bound);
     tcase_add_test(tests, special_marks_are_tokens_for_workers_alone);
     tcase_add_test(tests, schemas_go_without_what_is_for_readers);
     tcase_add_test(tests, schemas_that_are_too_long_are_dropped_or_refused);
