@@ -121,8 +121,31 @@ static enum status compile_choice(struct compile *compile, const struct grammar_
     return STATUS_OK;
 }
 
+static enum status compile_json_string(struct compile *compile, const struct grammar_part *part,
+                                       uint32_t from, uint32_t to, uint32_t depth) {
+    struct program *program = compile->program;
+    if (part->n != 1)
+        return error_set(compile->error, STATUS_INVALID, "a JSON string has one part");
+    uint32_t begin = program_node(program), end = program_node(program);
+    program_bytes(program, from, '"', '"', begin);
+    program_bytes(program, end, '"', '"', to);
+    program->in_json = true;
+    enum status status = compile_part(compile, part->parts, begin, end, depth + 1);
+    program->in_json = false;
+    return status;
+}
+
+/* Their rules are shared by all that are written, and written without further escapes. */
+static bool fits_json_string(enum grammar_kind kind) {
+    return kind != GRAMMAR_TOKEN && kind != GRAMMAR_JSON_SCHEMA && kind != GRAMMAR_JSON_OBJECT &&
+           kind != GRAMMAR_JSON_STRING;
+}
+
 static enum status compile_kind(struct compile *compile, const struct grammar_part *part,
                                 uint32_t from, uint32_t to, uint32_t depth) {
+    if (compile->program->in_json && !fits_json_string(part->kind))
+        return error_set(compile->error, STATUS_UNSUPPORTED,
+                         "special tokens and JSON cannot stand in a JSON string");
     switch (part->kind) {
     case GRAMMAR_TEXT:
         program_empty(compile->program, program_text(compile->program, from, part->text), to);
@@ -154,6 +177,8 @@ static enum status compile_kind(struct compile *compile, const struct grammar_pa
         return compile_parts(compile, part, from, to, depth);
     case GRAMMAR_REPEAT:
         return compile_repeat(compile, part, from, to, depth);
+    case GRAMMAR_JSON_STRING:
+        return compile_json_string(compile, part, from, to, depth);
     default:
         return error_set(compile->error, STATUS_INVALID, "an unknown kind of grammar");
     }

@@ -41,6 +41,8 @@ enum grammar_kind {
     GRAMMAR_SEQUENCE,    /* `parts` one behind the other */
     GRAMMAR_EITHER,      /* one of `parts` */
     GRAMMAR_REPEAT,      /* parts[0] min to max times */
+    GRAMMAR_JSON_STRING, /* a JSON string, with its quotes, whose value is of parts[0]; spelled with the
+                            shortest escapes. Special tokens and JSON have no place in it */
     GRAMMAR_KINDS
 };
 

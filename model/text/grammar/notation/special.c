@@ -22,6 +22,9 @@ static enum status read_id(struct notation *notation, struct element *element) {
 enum status special_read(struct notation *notation, struct element *element) {
     const struct grammar_vocabulary *vocabulary = notation->compile->vocabulary;
     size_t begin = notation->at;
+    if (notation->program->in_json)
+        return notation_fail(notation, STATUS_UNSUPPORTED,
+                             "a special token cannot stand in a JSON string");
     if (notation_take(notation, "<["))
         return read_id(notation, element);
     while (!notation_at_end(notation) && notation_peek(notation, 0) != '>' &&

@@ -1,10 +1,12 @@
-/* Characters as bytes: a range of code points is a few sequences of ranges of bytes (as RE2 and
+/* Characters and texts as bytes: a range of code points is a few sequences of ranges of bytes (as RE2 and
  * utf8-ranges cut them): one per length, and within a length where the tails are not whole. */
 #include "model/text/grammar/program/program.h"
 
+#include "base/assert.h"
 #include "base/utf8.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 /* low..high have the same length in UTF-8 and no surrogate. */
 static void add_cut(struct program *program, uint32_t from, uint32_t low, uint32_t high,
@@ -75,4 +77,61 @@ void program_json_points(struct program *program, uint32_t from, uint32_t low, u
         if (begin <= end)
             program_points(program, from, begin, end, to);
     }
+}
+
+void program_bytes(struct program *program, uint32_t from, uint8_t low, uint8_t high, uint32_t to) {
+    if (program->in_json && low < 0x80) {
+        ASSERT(high < 0x80); /* other bytes are of longer characters, and stand for themselves */
+        program->in_json = false;
+        program_json_points(program, from, low, high, to);
+        program->in_json = true;
+        return;
+    }
+    program_raw_bytes(program, from, low, high, to);
+}
+
+uint32_t program_text(struct program *program, uint32_t from, struct span text) {
+    for (size_t i = 0; i < text.n && program_ok(program); i++) {
+        uint32_t to = program_node(program);
+        program_bytes(program, from, (uint8_t)text.bytes[i], (uint8_t)text.bytes[i], to);
+        from = to;
+    }
+    return from;
+}
+
+static int compare_spans(const void *left, const void *right) {
+    const struct span *a = left;
+    const struct span *b = right;
+    size_t n = a->n < b->n ? a->n : b->n;
+    int order = n > 0 ? memcmp(a->bytes, b->bytes, n) : 0;
+    return order != 0 ? order : (a->n > b->n) - (a->n < b->n);
+}
+
+void program_choice(struct program *program, uint32_t from, struct span *texts, size_t n,
+                    uint32_t to) {
+    qsort(texts, n, sizeof *texts, compare_spans);
+    /* The path of the text before, as far as it is shared. */
+    size_t longest = 0;
+    for (size_t i = 0; i < n; i++)
+        longest = texts[i].n > longest ? texts[i].n : longest;
+    uint32_t *path = malloc((longest + 1) * sizeof *path);
+    if (!path) {
+        program_fail(program, STATUS_NOMEM, "memory");
+        return;
+    }
+    path[0] = from;
+    for (size_t i = 0; i < n && program_work(program, texts[i].n + 1); i++) {
+        size_t shared = 0;
+        if (i > 0)
+            while (shared < texts[i].n && shared < texts[i - 1].n &&
+                   texts[i].bytes[shared] == texts[i - 1].bytes[shared])
+                shared++;
+        for (size_t k = shared; k < texts[i].n; k++) {
+            path[k + 1] = program_node(program);
+            program_bytes(program, path[k], (uint8_t)texts[i].bytes[k], (uint8_t)texts[i].bytes[k],
+                          path[k + 1]);
+        }
+        program_empty(program, path[texts[i].n], to);
+    }
+    free(path);
 }

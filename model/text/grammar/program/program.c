@@ -94,7 +94,8 @@ void program_empty(struct program *program, uint32_t from, uint32_t to) {
         add_edge(program, from, (struct program_edge){.kind = EDGE_EMPTY, .to = to});
 }
 
-void program_bytes(struct program *program, uint32_t from, uint8_t low, uint8_t high, uint32_t to) {
+void program_raw_bytes(struct program *program, uint32_t from, uint8_t low, uint8_t high,
+                       uint32_t to) {
     add_edge(program, from,
              (struct program_edge){.kind = EDGE_BYTES, .low = low, .high = high, .to = to});
 }
@@ -105,52 +106,6 @@ void program_call(struct program *program, uint32_t from, uint32_t rule, uint32_
 
 void program_token(struct program *program, uint32_t from, uint32_t token, uint32_t to) {
     add_edge(program, from, (struct program_edge){.kind = EDGE_TOKEN, .value = token, .to = to});
-}
-
-uint32_t program_text(struct program *program, uint32_t from, struct span text) {
-    for (size_t i = 0; i < text.n && program_ok(program); i++) {
-        uint32_t to = program_node(program);
-        program_bytes(program, from, (uint8_t)text.bytes[i], (uint8_t)text.bytes[i], to);
-        from = to;
-    }
-    return from;
-}
-
-static int compare_spans(const void *left, const void *right) {
-    const struct span *a = left;
-    const struct span *b = right;
-    size_t n = a->n < b->n ? a->n : b->n;
-    int order = n > 0 ? memcmp(a->bytes, b->bytes, n) : 0;
-    return order != 0 ? order : (a->n > b->n) - (a->n < b->n);
-}
-
-void program_choice(struct program *program, uint32_t from, struct span *texts, size_t n,
-                    uint32_t to) {
-    qsort(texts, n, sizeof *texts, compare_spans);
-    /* The path of the text before, as far as it is shared. */
-    size_t longest = 0;
-    for (size_t i = 0; i < n; i++)
-        longest = texts[i].n > longest ? texts[i].n : longest;
-    uint32_t *path = malloc((longest + 1) * sizeof *path);
-    if (!path) {
-        program_fail(program, STATUS_NOMEM, "memory");
-        return;
-    }
-    path[0] = from;
-    for (size_t i = 0; i < n && program_work(program, texts[i].n + 1); i++) {
-        size_t shared = 0;
-        if (i > 0)
-            while (shared < texts[i].n && shared < texts[i - 1].n &&
-                   texts[i].bytes[shared] == texts[i - 1].bytes[shared])
-                shared++;
-        for (size_t k = shared; k < texts[i].n; k++) {
-            path[k + 1] = program_node(program);
-            program_bytes(program, path[k], (uint8_t)texts[i].bytes[k], (uint8_t)texts[i].bytes[k],
-                          path[k + 1]);
-        }
-        program_empty(program, path[texts[i].n], to);
-    }
-    free(path);
 }
 
 uint32_t program_rule(struct program *program) {

@@ -87,6 +87,7 @@ struct program {
     uint32_t edges_size;
     uint32_t rules_size;
     uint32_t root; /* rule */
+    bool in_json;  /* what is written is spelled as in a JSON string (program_json_points) */
     uint64_t n_steps;
     enum status status; /* the first failure */
     const char *over;   /* which bound it was: a constant */
@@ -115,6 +116,9 @@ static inline bool program_ok(const struct program *program) {
 uint32_t program_node(struct program *program);
 void program_empty(struct program *program, uint32_t from, uint32_t to);
 void program_bytes(struct program *program, uint32_t from, uint8_t low, uint8_t high, uint32_t to);
+/* The same, also where all else is spelled as in a JSON string. */
+void program_raw_bytes(struct program *program, uint32_t from, uint8_t low, uint8_t high,
+                       uint32_t to);
 void program_call(struct program *program, uint32_t from, uint32_t rule, uint32_t to);
 void program_token(struct program *program, uint32_t from, uint32_t token, uint32_t to);
 
