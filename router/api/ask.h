@@ -56,6 +56,13 @@ struct ask_prompt {
     struct ids ids;   /* owned: as given, or filled by text_prepare() */
 };
 
+/* A grammar that a custom tool's text must be of. */
+struct ask_input {
+    const struct grammar_part *part; /* of the arena */
+    const struct ask_input *next;
+    char field[48]; /* that says so */
+};
+
 struct ask {
     struct arena arena;     /* owned: stops, stop ids, bias */
     json_t *body;           /* owned, or the tree's; NULL once dropped */
@@ -86,8 +93,9 @@ struct ask {
         *format;           /* what the answer must look like, of the arena; NULL: anything */
     char format_field[64]; /* that says so */
     bool calls; /* the answer may call tools; then `format` says how it is read (tools.h) */
-    struct grammar *calls_grammar; /* owned: that, compiled; or NULL */
-    struct span *stops;            /* (n_stops) of the arena */
+    struct grammar *calls_grammar;  /* owned: that, compiled; or NULL */
+    const struct ask_input *inputs; /* of the arena: parts of `format` */
+    struct span *stops;             /* (n_stops) of the arena */
     uint32_t n_stops;
     bool include_stop;
     bool skip_special;

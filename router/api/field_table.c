@@ -221,10 +221,11 @@ static const struct field_row rows[] = {
      .otherwise = "0: none"},
     {"timings_per_token", .idle = BOTH},
     {"tool_choice", .served = CHAT, .refused = TEXT, .type = FIELD_ANY, .neutral = "none",
-     .says = "`none`, `auto`, `required`, a function or `allowed_tools`", .otherwise = "`auto`"},
+     .says = "`none`, `auto`, `required`, a tool or `allowed_tools`", .otherwise = "`auto`"},
     {"tool_prompt", .refused = BOTH},
     {"tools", .served = CHAT, .refused = TEXT, .type = FIELD_LIST,
-     .says = "1,024 functions with different names, for the template, and to be called"},
+     .says = "1,024 functions and custom tools with different names, for the template, and to be "
+             "called"},
     {"top_a", .refused = BOTH, .neutral = "0"},
     {"top_k", .served = BOTH, .type = FIELD_INT, AT(sampling.top_k), .min = -1, .max = INT32_MAX,
      .says = "0 and -1 are off", .otherwise = "0"},

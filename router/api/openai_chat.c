@@ -137,6 +137,7 @@ static void put_calls(const struct reply *reply, const struct reply_choice *choi
         if (pieces[i].kind == TOOL_PIECE_CONTENT)
             continue;
         bool begins = pieces[i].kind == TOOL_PIECE_NAME;
+        const char *type = pieces[i].is_custom ? "custom" : "function";
         if (begins || !*closes) {
             buf_puts(out, closes);
             buf_puts(out, opens);
@@ -145,15 +146,19 @@ static void put_calls(const struct reply *reply, const struct reply_choice *choi
                 json_put_number(out, "index", pieces[i].call);
             if (begins) {
                 put_call_id(reply, choice, pieces[i].call, out);
-                buf_puts(out, ",\"type\":\"function\",");
+                buf_puts(out, ",\"type\":\"");
+                buf_puts(out, type);
+                buf_puts(out, "\",");
             }
-            buf_puts(out, "\"function\":{");
+            buf_putc(out, '"');
+            buf_puts(out, type);
+            buf_puts(out, "\":{");
             if (begins) {
                 buf_puts(out, "\"name\":");
                 json_put_string(out, text.bytes, text.n);
                 buf_putc(out, ',');
             }
-            buf_puts(out, "\"arguments\":\"");
+            buf_puts(out, pieces[i].is_custom ? "\"input\":\"" : "\"arguments\":\"");
         }
         if (!begins)
             json_put_text(out, text.bytes, text.n);

@@ -1,6 +1,7 @@
 #include "router/api/tool_reader.h"
 
 #include "base/buf.h"
+#include "base/utf8.h"
 #include "model/text/grammar/grammar.h"
 #include "router/api/tools.h"
 
@@ -16,8 +17,13 @@ struct tool_reader {
     struct buf head;             /* owned: what stands before the first call's arguments */
     struct buf said;             /* owned: the pieces' bytes */
     struct buf pieces;           /* owned: struct tool_piece */
+    struct buf input;            /* owned: what part of a custom tool's text stands for */
+    char escape[6]; /* (n_escape) of that text, which is a JSON string: not whole yet */
+    unsigned n_escape;
     uint32_t n_calls;
-    bool is_open; /* the last call has no end yet */
+    bool is_open;      /* the last call has no end yet */
+    bool in_arguments; /* the last run was of them */
+    bool is_custom;    /* the tool of the last call, or of the one that begins */
 };
 
 enum status tool_reader_new(struct grammar *grammar, struct tool_reader **reader) {
@@ -30,6 +36,7 @@ enum status tool_reader_new(struct grammar *grammar, struct tool_reader **reader
     buf_init(&made->head, 0);
     buf_init(&made->said, 0);
     buf_init(&made->pieces, 0);
+    buf_init(&made->input, 0);
     enum status status = grammar_state_new(grammar, 0, &made->state);
     if (status == STATUS_OK)
         status = grammar_watch(made->state);
@@ -51,13 +58,18 @@ void tool_reader_free(struct tool_reader *reader) {
     buf_fini(&reader->head);
     buf_fini(&reader->said);
     buf_fini(&reader->pieces);
+    buf_fini(&reader->input);
     free(reader);
 }
 
 static void add_piece(struct tool_reader *reader, enum tool_piece_kind kind, const char *bytes,
                       size_t n) {
     uint32_t call = reader->n_calls > 0 ? reader->n_calls - 1 : 0;
-    const struct tool_piece piece = {.kind = kind, .call = call, .begin = reader->said.n, .n = n};
+    const struct tool_piece piece = {.kind = kind,
+                                     .call = call,
+                                     .is_custom = reader->is_custom,
+                                     .begin = reader->said.n,
+                                     .n = n};
     if (n == 0)
         return;
     buf_append(&reader->said, bytes, n);
@@ -81,6 +93,34 @@ static void add_content(struct tool_reader *reader, const char *bytes, size_t n)
     buf_append(&reader->blanks, bytes + end, n - end);
 }
 
+/* What an escape stands for. The grammar lets only whole ones come, none of them half of a pair. */
+static void take_escape(struct tool_reader *reader) {
+    static const char letters[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
+    char kind = reader->escape[1], digits[5] = "", bytes[4];
+    const char *letter = strchr(letters, kind);
+    if (kind == 'u') {
+        memcpy(digits, reader->escape + 2, 4);
+        buf_append(&reader->input, bytes, utf8_encode((uint32_t)strtoul(digits, NULL, 16), bytes));
+    } else if (letter && kind != '\0') {
+        buf_putc(&reader->input, meanings[letter - letters]);
+    }
+    reader->n_escape = 0;
+}
+
+/* A part of a JSON string, its quotes too. */
+static void add_input(struct tool_reader *reader, const char *bytes, size_t n) {
+    buf_clear(&reader->input);
+    for (size_t i = 0; i < n; i++) {
+        if (reader->n_escape > 0 || bytes[i] == '\\')
+            reader->escape[reader->n_escape++] = bytes[i];
+        else if (bytes[i] != '"')
+            buf_putc(&reader->input, bytes[i]);
+        if (reader->n_escape == (reader->n_escape > 1 && reader->escape[1] == 'u' ? 6 : 2))
+            take_escape(reader);
+    }
+    add_piece(reader, TOOL_PIECE_ARGUMENTS, reader->input.data, reader->input.n);
+}
+
 /* A run of the answer. */
 static void take(struct tool_reader *reader, const struct grammar_span *span) {
     const char *bytes = reader->pending.data;
@@ -90,7 +130,8 @@ static void take(struct tool_reader *reader, const struct grammar_span *span) {
         buf_append(&reader->head, bytes, n);
     if (strcmp(region, TOOLS_CONTENT) == 0) {
         add_content(reader, bytes, n);
-    } else if (strcmp(region, TOOLS_NAME) == 0) {
+    } else if (strcmp(region, TOOLS_NAME) == 0 || strcmp(region, TOOLS_CUSTOM) == 0) {
+        reader->is_custom = strcmp(region, TOOLS_CUSTOM) == 0;
         buf_append(&reader->name, bytes, n);
     } else if (reader->name.n > 0) { /* what stands behind a name ends it */
         buf_clear(&reader->blanks);
@@ -98,10 +139,18 @@ static void take(struct tool_reader *reader, const struct grammar_span *span) {
         reader->is_open = true;
         add_piece(reader, TOOL_PIECE_NAME, reader->name.data, reader->name.n);
         buf_clear(&reader->name);
+        reader->n_escape = 0;
     }
-    if (strcmp(region, TOOLS_ARGUMENTS) == 0) {
-        add_piece(reader, TOOL_PIECE_ARGUMENTS, bytes, n);
+    bool is_input = strcmp(region, TOOLS_INPUT) == 0;
+    if (is_input || strcmp(region, TOOLS_ARGUMENTS) == 0) {
+        if (is_input)
+            add_input(reader, bytes, n);
+        else
+            add_piece(reader, TOOL_PIECE_ARGUMENTS, bytes, n);
         reader->is_open = !span->ends;
+        reader->in_arguments = true;
+    } else if (reader->in_arguments) { /* their end was told without the byte behind it */
+        reader->is_open = reader->in_arguments = false;
     }
     buf_consume(&reader->pending, n);
     reader->told = span->end;
@@ -135,10 +184,11 @@ enum status tool_reader_push(struct tool_reader *reader, struct span text, bool 
         add_piece(reader, TOOL_PIECE_CONTENT, reader->blanks.data, reader->blanks.n);
     if (is_last)
         buf_clear(&reader->blanks);
-    bool whole = buf_status(&reader->pending) == STATUS_OK &&
-                 buf_status(&reader->blanks) == STATUS_OK &&
-                 buf_status(&reader->name) == STATUS_OK && buf_status(&reader->head) == STATUS_OK &&
-                 buf_status(&reader->said) == STATUS_OK && buf_status(&reader->pieces) == STATUS_OK;
+    bool whole =
+        buf_status(&reader->pending) == STATUS_OK && buf_status(&reader->blanks) == STATUS_OK &&
+        buf_status(&reader->name) == STATUS_OK && buf_status(&reader->head) == STATUS_OK &&
+        buf_status(&reader->said) == STATUS_OK && buf_status(&reader->pieces) == STATUS_OK &&
+        buf_status(&reader->input) == STATUS_OK;
     return whole ? STATUS_OK : STATUS_NOMEM;
 }
 

@@ -18,8 +18,9 @@ struct tool_piece {
         TOOL_PIECE_NAME,      /* begins a call: its whole name */
         TOOL_PIECE_ARGUMENTS, /* of the last call */
     } kind;
-    uint32_t call; /* number, but of content */
-    size_t begin;  /* in the bytes of tool_reader_text() */
+    uint32_t call;  /* number, but of content */
+    bool is_custom; /* the call's arguments are the text that a custom tool takes */
+    size_t begin;   /* in the bytes of tool_reader_text() */
     size_t n;
 };
 

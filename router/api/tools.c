@@ -32,33 +32,117 @@ static struct tool *find(const struct toolbox *box, struct span name) {
     return NULL;
 }
 
-static enum status read_tool(const struct json_get *get, struct toolbox *box) {
-    enum template_tool_kind kind = template_tool_kind(get->object);
+static enum status read_name(const struct json_get *get, const struct toolbox *box,
+                             struct span *name) {
+    TRY(json_get_text(get, "name", TOOLS_NAME_MAX, name));
+    if (!is_name(*name))
+        return json_get_fail(get, STATUS_INVALID, "name",
+                             "must be 1 to %d letters, digits, or of _ - . : /", TOOLS_NAME_MAX);
+    return find(box, *name)
+               ? json_get_fail(get, STATUS_INVALID, "name", "is the name of an earlier tool, too")
+               : STATUS_OK;
+}
+
+static enum status read_function(const struct json_get *get, struct toolbox *box) {
     struct tool tool = {0};
     struct json_get function;
     char parent[64];
-    if (kind == TEMPLATE_TOOL_HOSTED)
-        return STATUS_OK;
-    if (kind != TEMPLATE_TOOL_FUNCTION)
-        return json_get_fail(get, STATUS_UNSUPPORTED, "type", "must be `function`");
     TRY(json_get_object(get, "function", &function));
     snprintf(parent, sizeof parent, "%s.function", get->parent);
     function.parent = parent;
     if (!function.object)
         return json_get_fail(get, STATUS_INVALID, "function", "is missing");
-    TRY(json_get_text(&function, "name", TOOLS_NAME_MAX, &tool.name));
-    if (!is_name(tool.name))
-        return json_get_fail(&function, STATUS_INVALID, "name",
-                             "must be 1 to %d letters, digits, or of _ - . : /", TOOLS_NAME_MAX);
-    if (find(box, tool.name))
-        return json_get_fail(&function, STATUS_INVALID, "name",
-                             "is the name of an earlier tool, too");
+    TRY(read_name(&function, box, &tool.name));
     TRY(json_get_bool(&function, "strict", &tool.strict));
     tool.parameters = json_get_member(&function, "parameters");
     if (tool.parameters && !json_is_object(tool.parameters))
         return json_get_fail(&function, STATUS_INVALID, "parameters", "must be a JSON schema");
     box->all[box->n++] = tool;
     return STATUS_OK;
+}
+
+/* {"type": "grammar", "grammar": {"syntax": ..., "definition": ...}}, or both in the object itself. */
+static enum status read_grammar(const struct json_get *format, struct grammar_part *part) {
+    struct json_get inner;
+    struct span syntax = {0};
+    char parent[80];
+    TRY(json_get_object(format, "grammar", &inner));
+    snprintf(parent, sizeof parent, "%s.grammar", format->parent);
+    inner.parent = parent;
+    const struct json_get *grammar = inner.object ? &inner : format;
+    TRY(json_get_text(grammar, "syntax", 64, &syntax));
+    if (!span_is(syntax, "lark") && !span_is(syntax, "regex"))
+        return json_get_fail(grammar, STATUS_INVALID, "syntax", "must be `lark` or `regex`");
+    part->kind = span_is(syntax, "lark") ? GRAMMAR_LARK : GRAMMAR_REGEX;
+    TRY(json_get_text(grammar, "definition", GRAMMAR_PACKED_MAX, &part->text));
+    return part->text.n > 0 ? STATUS_OK
+                            : json_get_fail(grammar, STATUS_INVALID, "definition", "is missing");
+}
+
+/* What a custom tool's text must be of; any text where it says nothing. */
+static enum status read_format(const struct json_get *custom, struct grammar_part *part) {
+    struct json_get format;
+    struct span type = SPAN("text");
+    char parent[72];
+    *part = (struct grammar_part){.kind = GRAMMAR_UNTIL};
+    TRY(json_get_object(custom, "format", &format));
+    snprintf(parent, sizeof parent, "%s.format", custom->parent);
+    format.parent = parent;
+    TRY(json_get_text(&format, "type", 64, &type));
+    if (span_is(type, "grammar"))
+        return read_grammar(&format, part);
+    return span_is(type, "text")
+               ? STATUS_OK
+               : json_get_fail(&format, STATUS_INVALID, "type", "must be `text` or `grammar`");
+}
+
+/* Where the tool has a grammar, it is compiled later, with all else (format_check). */
+static enum status note_input(const struct json_get *custom, struct ask *ask,
+                              const struct grammar_part *part) {
+    struct ask_input *input = arena_alloc(&ask->arena, sizeof *input);
+    const struct ask_input **last = &ask->inputs;
+    if (!input)
+        return no_memory(custom);
+    *input = (struct ask_input){.part = part};
+    snprintf(input->field, sizeof input->field, "%s.format", custom->parent);
+    while (*last)
+        last = (const struct ask_input **)(uintptr_t) & (*last)->next;
+    *last = input;
+    return STATUS_OK;
+}
+
+/* {"type": "custom", "custom": {"name": ..., "format": ...}}, or both in the object itself. */
+static enum status read_custom(const struct json_get *get, struct ask *ask, struct toolbox *box) {
+    struct json_get custom = {
+        .object = template_tool_custom(get->object), .error = get->error, .parent = get->parent};
+    struct tool tool = {0};
+    struct grammar_part *parts = arena_alloc(&ask->arena, 2 * sizeof *parts);
+    char parent[64];
+    if (!parts)
+        return no_memory(get);
+    snprintf(parent, sizeof parent, "%s.custom", get->parent);
+    if (custom.object != get->object)
+        custom.parent = parent;
+    TRY(read_name(&custom, box, &tool.name));
+    TRY(read_format(&custom, &parts[1]));
+    parts[0] = (struct grammar_part){
+        .kind = GRAMMAR_JSON_STRING, .region = SPAN(TOOLS_INPUT), .parts = &parts[1], .n = 1};
+    tool.input = &parts[0];
+    box->all[box->n++] = tool;
+    return parts[1].kind == GRAMMAR_UNTIL ? STATUS_OK : note_input(&custom, ask, tool.input);
+}
+
+static enum status read_tool(const struct json_get *get, struct ask *ask, struct toolbox *box) {
+    switch (template_tool_kind(get->object)) {
+    case TEMPLATE_TOOL_FUNCTION:
+        return read_function(get, box);
+    case TEMPLATE_TOOL_CUSTOM:
+        return read_custom(get, ask, box);
+    case TEMPLATE_TOOL_HOSTED:
+        return STATUS_OK;
+    default:
+        return json_get_fail(get, STATUS_UNSUPPORTED, "type", "must be `function` or `custom`");
+    }
 }
 
 static enum status read_tools(const struct json_get *get, struct ask *ask, struct toolbox *box) {
@@ -73,28 +157,31 @@ static enum status read_tools(const struct json_get *get, struct ask *ask, struc
         snprintf(parent, sizeof parent, "tools[%zu]", i);
         const struct json_get inner = {
             .object = json_array_get(list, i), .error = get->error, .parent = parent};
-        TRY(read_tool(&inner, box));
+        TRY(read_tool(&inner, ask, box));
     }
     return STATUS_OK;
 }
 
-/* The function that `of` names may be called. */
+/* The tool that `of` names may be called. */
 static enum status allow(const struct json_get *of, const char *field, struct toolbox *box) {
     struct span type = {0}, name = {0};
-    struct json_get function;
+    struct json_get inner;
+    enum template_tool_kind kind = template_tool_kind(of->object);
     TRY(json_get_text(of, "type", 64, &type));
-    TRY(json_get_object(of, "function", &function));
-    TRY(json_get_text(function.object ? &function : of, "name", TOOLS_NAME_MAX, &name));
+    TRY(json_get_object(of, kind == TEMPLATE_TOOL_CUSTOM ? "custom" : "function", &inner));
+    TRY(json_get_text(inner.object ? &inner : of, "name", TOOLS_NAME_MAX, &name));
     struct tool *tool = name.bytes ? find(box, name) : NULL;
-    if (template_tool_kind(of->object) == TEMPLATE_TOOL_HOSTED)
+    if (kind == TEMPLATE_TOOL_HOSTED)
         return error_field(of->error, STATUS_INVALID, field,
                            "`%s` is of type `%.*s`, and such tools are left out here; it can name "
-                           "functions of `tools`",
+                           "functions and custom tools of `tools`",
                            field, span_shown(type), type.bytes);
-    if (!span_is(type, "function") || !tool)
+    bool is_one = kind == TEMPLATE_TOOL_FUNCTION || kind == TEMPLATE_TOOL_CUSTOM;
+    if (!is_one || !tool || (kind == TEMPLATE_TOOL_CUSTOM) != (tool->input != NULL))
         return error_field(of->error, STATUS_INVALID, field,
-                           "`%s` must name functions of `tools`; `%.*s` is none", field,
-                           span_shown(name), name.bytes ? name.bytes : "");
+                           "`%s` must name functions or custom tools of `tools`, each by its type; "
+                           "`%.*s` is none",
+                           field, span_shown(name), name.bytes ? name.bytes : "");
     tool->allowed = true;
     return STATUS_OK;
 }
@@ -146,7 +233,7 @@ static enum status read_choice(const struct json_get *get, const json_t *choice,
     if (!box->required && !span_is(word, "auto"))
         return json_get_fail(get, STATUS_INVALID, "tool_choice",
                              "must be `none`, `auto`, `required`, or an object that names "
-                             "functions");
+                             "tools");
     if (box->required && box->n == 0)
         return json_get_fail(get, STATUS_INVALID, "tool_choice", "is `required` without `tools`");
     return STATUS_OK;

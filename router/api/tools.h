@@ -8,9 +8,11 @@
 /* Regions of the grammar, by which an answer is read (tool_reader.h). */
 #define TOOLS_CONTENT   "content"
 #define TOOLS_NAME      "name"
+#define TOOLS_CUSTOM    "custom" /* the name of a custom tool */
 #define TOOLS_ARGUMENTS "arguments"
+#define TOOLS_INPUT     "input" /* a custom tool's text, as a JSON string */
 
-#define TOOLS_NAME_MAX 128 /* bytes of a function's name */
+#define TOOLS_NAME_MAX 128 /* bytes of a tool's name */
 
 /* After the other fields, of which `response_format` and its like have set ask->format. Where tools may be called, ask->calls
  * is set, and ask->format and ask->sampling.grammar become the form of an answer with calls. Errors name the field. Nothing is compiled. */

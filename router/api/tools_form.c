@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "model/text/grammar/pack.h"
+#include "model/text/template/template_tools.h"
 #include "router/api/json_put.h"
 
 #include <string.h>
@@ -86,9 +87,23 @@ static struct grammar_part list_part(enum grammar_kind kind, const struct gramma
     return (struct grammar_part){.kind = kind, .parts = parts, .n = n};
 }
 
+/* The arguments of the function that a template shows in place of a custom tool, spelled as templates write them. */
+static enum status put_input(struct ask *ask, const struct tool *tool, struct grammar_part *part) {
+    struct grammar_part *parts = new_parts(ask, 3);
+    if (!parts)
+        return STATUS_NOMEM;
+    parts[0] = text_part(SPAN("{\"" TEMPLATE_TOOL_INPUT "\": "));
+    parts[1] = *tool->input;
+    parts[2] = text_part(SPAN("}"));
+    *part = list_part(GRAMMAR_SEQUENCE, parts, 3);
+    return STATUS_OK;
+}
+
 static enum status put_arguments(struct ask *ask, const struct toolbox *box,
                                  const struct tool *tool, struct grammar_part *part) {
     struct buf schema;
+    if (tool->input)
+        return put_input(ask, tool, part);
     *part = (struct grammar_part){.kind = GRAMMAR_JSON_OBJECT, .region = SPAN(TOOLS_ARGUMENTS)};
     if (!tool->parameters || json_object_size(tool->parameters) == 0 ||
         (box->loose && !tool->strict))
@@ -121,7 +136,7 @@ static enum status put_call(struct ask *ask, const struct toolbox *box, bool spe
         if (!own)
             return STATUS_NOMEM;
         own[0] = text_part(tool->name);
-        own[0].region = SPAN(TOOLS_NAME);
+        own[0].region = tool->input ? SPAN(TOOLS_CUSTOM) : SPAN(TOOLS_NAME);
         own[1] = text_part(format->before_arguments);
         TRY(put_arguments(ask, box, tool, &own[2]));
         tools[n++] = list_part(GRAMMAR_SEQUENCE, own, 3);

@@ -6,10 +6,13 @@
 
 #include <jansson.h>
 
-/* A function that may be called; all is borrowed from the body. */
+/* A tool that may be called; all is borrowed from the body. */
 struct tool {
     struct span name;
-    const json_t *parameters; /* a schema, or NULL: any object */
+    const json_t *parameters; /* of a function: a schema, or NULL: any object */
+    const struct grammar_part
+        *input; /* of a custom tool (of the arena): its text, as a JSON string;
+                                         NULL: it is a function */
     bool strict;
     bool allowed; /* by tool_choice */
 };

@@ -5,6 +5,7 @@ the middle; what cannot be called is a 400 that names it; calls and their result
 form in which openai's package sends its own replies back."""
 import json
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -64,9 +65,23 @@ def bodies():
                    max_tokens=(300, 25)[i % 8 == 7])
 
 
+def text_of(port, asked):
+    """The prompt, as text."""
+    tokens = post_json(port, "/tokenize", asked)["tokens"]
+    return b"".join({257: b"<tool_call>", 258: b"</tool_call>", 256: b"<|endoftext|>"}.get(t, bytes([t]) if t < 256 else b"?") for t in tokens).decode()
+
+
+INPUTS = {"function": "arguments", "custom": "input"}
+
+
+def of_call(call):
+    own = call[call["type"]]
+    assert set(call) == {"id", "type", call["type"]} and set(own) == {"name", INPUTS[call["type"]]}, call
+    return call["id"], call["type"], own["name"], own[INPUTS[call["type"]]]
+
+
 def whole(port, wanted):
-    return [(c["message"].get("content"), [(t["id"], t["type"], t["function"]["name"], t["function"]["arguments"]) for t in c["message"].get("tool_calls", [])],
-             c["finish_reason"]) for c in post_json(port, "/v1/chat/completions", wanted, timeout=300)["choices"]]
+    return [(c["message"].get("content"), [of_call(t) for t in c["message"].get("tool_calls", [])], c["finish_reason"]) for c in post_json(port, "/v1/chat/completions", wanted, timeout=300)["choices"]]
 
 
 def streamed(port, wanted):
@@ -80,9 +95,9 @@ def streamed(port, wanted):
                 content[i] = (content[i] or "") + delta["content"]
             for part in delta.get("tool_calls", []):
                 if part["index"] == len(calls[i]):
-                    calls[i].append([part["id"], part["type"], part["function"]["name"], ""])
+                    calls[i].append([part["id"], part["type"], part[part["type"]]["name"], ""])
                 assert part["index"] == len(calls[i]) - 1, part
-                calls[i][-1][3] += part["function"]["arguments"]
+                calls[i][-1][3] += part[calls[i][-1][1]][INPUTS[calls[i][-1][1]]]
             ends[i] = choice["finish_reason"] or ends[i]
     return [(c, [tuple(call) for call in k], e) for c, k, e in zip(content, calls, ends)]
 
@@ -187,6 +202,68 @@ def hosted_kinds(folder):
         assert all(sum(f"kind={kind}" in line.split() for line in told) == 1 for kind in HOSTED + ["bash_20250124"]), told
 
 
+LINES = 'start: begin line+ end\nbegin: "*** \\"Begin\\"" LF\nend: "*** End\\\\" LF?\nline: ("+" | "-" | " ") /[^\\n]{0,6}/ LF\n%import common.LF\n'
+LINES_RE = r'\*\*\* "Begin"\n([+\- ][^\n]{0,6}\n)+\*\*\* End\\\n?'
+
+
+def custom(name, syntax=None, definition=None):
+    form = {"type": "grammar", "grammar": {"syntax": syntax, "definition": definition}} if syntax else {"type": "text"}
+    return {"type": "custom", "custom": {"name": name, "description": "takes a text", "format": form}}
+
+
+CUSTOM = [custom("patch", "lark", LINES), custom("id", "regex", r'[A-Z]{2}"\d\n\\{1,3}')]
+TEXTS = {"patch": LINES_RE, "id": r'[A-Z]{2}"\d\n\\{1,3}'}
+
+
+def chosen(name):
+    return {"type": "custom", "custom": {"name": name}}
+
+
+def custom_calls(folder):
+    """What a custom tool is given is of its grammar, whole and streamed the same, also while a worker is killed; and it goes on in the next turn."""
+    asked = [body(tools=TOOLS + CUSTOM + [custom("say")], tool_choice=choice, temperature=t, seed=i, max_tokens=400, n=2, parallel_tool_calls=i % 2 == 0)
+             for i, (choice, t) in enumerate([(chosen("patch"), 0), (chosen("patch"), 2), (chosen("id"), 1), ("required", 2), (chosen("id"), 2),
+                                              ({"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": CUSTOM}}, 2)])]
+
+    def all_of(port, ask):
+        with ThreadPoolExecutor(6) as pool:
+            return [[(content, [call[1:] for call in calls], end) for content, calls, end in one]
+                    for one in pool.map(lambda wanted: ask(port, wanted), asked)]
+
+    with Cluster("--mixed", 2, model=str(folder)) as cluster:
+        got = all_of(cluster.port, whole)
+        n_ended = 0
+        for wanted, choices in zip(asked, got):
+            for content, calls, end in choices:
+                assert content is None and calls, choices
+                for i, (kind, name, text) in enumerate(calls):
+                    assert (kind == "custom") == (name in TEXTS or name == "say"), calls
+                    assert not isinstance(wanted["tool_choice"], dict) or wanted["tool_choice"].get("custom", {"name": name})["name"] == name
+                    if name in TEXTS and (end == "tool_calls" or i + 1 < len(calls)):
+                        assert re.fullmatch(TEXTS[name], text), (name, text)
+                        n_ended += 1
+        assert n_ended >= 6, got
+        assert all_of(cluster.port, streamed) == got
+        with ThreadPoolExecutor(1) as pool:
+            later = pool.submit(all_of, cluster.port, streamed)
+            time.sleep(0.3)
+            os.kill(cluster.workers()[0]["pid"], signal.SIGKILL)
+            assert later.result() == got
+        said = [*USER, {"role": "assistant", "content": None, "tool_calls": [
+            {"id": "call_1", "type": "custom", "custom": {"name": "patch", "input": 'a\n"b\\'}}]}, {"role": "tool", "tool_call_id": "call_1", "content": "done"}]
+        shown = text_of(cluster.port, {"messages": said, "tools": CUSTOM})
+        assert '<tool_call>\n{"name": "patch", "arguments": {"input": "a\\n\\"b\\\\"}}\n</tool_call>' in shown, shown
+        assert '"name": "id"' in shown and '"required": ["input"]' in shown and "regular expression" in shown, shown
+        flat = [{"type": "custom", **tool["custom"], "format": {"type": "grammar", **tool["custom"]["format"]["grammar"]}} for tool in CUSTOM]
+        assert [[c[1:] for c in calls] for _, calls, _ in whole(cluster.port, {**asked[1], "tools": TOOLS + flat + [custom("say")]})] == \
+            [calls for _, calls, _ in got[1]]
+        for tools, field in (([custom("a", "lark", "start: b")], "tools[0].custom.format"), (TOOLS + [custom("a", "regex", "a(?=b)")], "tools[2].custom.format"),
+                             ([custom("a", "gbnf", 'root ::= "a"')], "tools[0].custom.format.grammar.syntax"), ([{**flat[0], "name": ""}], "tools[0].name")):
+            status, _, reply = request(cluster.port, "POST", "/v1/chat/completions", body(tools=tools))
+            assert status == 400 and json.loads(reply)["error"]["param"] == field, (field, reply)
+        return f"{n_ended} texts"
+
+
 def of_a_client(folder):
     """openai's package: a whole answer, one put together from a stream, and its call's result in the next turn."""
     try:
@@ -261,8 +338,7 @@ def earlier_turns(folder):
         {"id": "call_1", "type": "function", "function": {"name": "get", "arguments": '{"zone": "UTC", "é": [1, null]}'}}]},
         {"role": "tool", "tool_call_id": "call_1", "content": "12:00"}]
     with Cluster("--mixed", 1, model=str(folder)) as cluster:
-        got = post_json(cluster.port, "/tokenize", {"messages": said, "add_generation_prompt": False})["tokens"]
-        text = b"".join({257: b"<tool_call>", 258: b"</tool_call>", 256: b"<|endoftext|>"}.get(t, bytes([t]) if t < 256 else b"?") for t in got).decode()
+        text = text_of(cluster.port, {"messages": said, "add_generation_prompt": False})
         assert '<tool_call>\n{"name": "get", "arguments": {"zone": "UTC", "é": [1, null]}}\n</tool_call>' in text, text
         assert "<|tool|>12:00" in text, text
 
@@ -285,6 +361,7 @@ def main():
         tally.run("marks that are special tokens", of_a_model, folder / "special-True")
         tally.run("what cannot be called is refused", what_is_refused, folder / "special-False")
         tally.run("hosted tools are left out", hosted_kinds, folder / "special-False")
+        tally.run("custom tools", custom_calls, folder / "special-True")
         tally.run("the openai package", of_a_client, folder / "special-False")
         tally.run("ten turns of the openai package", ten_turns, folder / "special-False")
         tally.run("calls of earlier turns", earlier_turns, folder / "special-False")

@@ -178,6 +178,10 @@ static enum status read_messages(const struct json_get *get, struct template_req
         TRY(read_message(&inner, request, &request->messages[i]));
     }
     TRY(leave_out_absent(get, &list, true, request));
+    json_t *fitting = template_fit_calls(list);
+    if (!fitting || json_array_append_new(request->made, fitting) != 0)
+        return no_memory(get);
+    list = fitting;
     request->input.messages = request->messages;
     request->input.n_messages = n;
     request->input.json_messages = list;

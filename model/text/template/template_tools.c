@@ -1,9 +1,14 @@
 #include "model/text/template/template_tools.h"
 
+#include "base/buf.h"
 #include "base/span.h"
 #include "model/text/template/template_run.h"
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum template_tool_kind template_tool_kind(const json_t *tool) {
     const json_t *type = json_object_get(tool, "type");
@@ -15,19 +20,117 @@ enum template_tool_kind template_tool_kind(const json_t *tool) {
     return span_is(name, "custom") ? TEMPLATE_TOOL_CUSTOM : TEMPLATE_TOOL_HOSTED;
 }
 
+const json_t *template_tool_custom(const json_t *tool) {
+    const json_t *custom = json_object_get(tool, "custom");
+    return json_is_object(custom) ? custom : tool;
+}
+
+/* What the model is told of the grammar that its text must be of; NULL: nothing, or memory is short. */
+static json_t *told_of(const json_t *format) {
+    const json_t *inner = json_object_get(format, "grammar");
+    const json_t *grammar = json_is_object(inner) ? inner : format;
+    const json_t *definition = json_object_get(grammar, "definition");
+    const char *syntax = json_string_value(json_object_get(grammar, "syntax"));
+    struct buf text;
+    if (!json_is_string(definition))
+        return NULL;
+    buf_init(&text, 0);
+    buf_puts(&text, syntax && strcmp(syntax, "regex") == 0
+                        ? "A text that this regular expression matches:\n"
+                        : "A text of this grammar, in Lark's notation:\n");
+    buf_append(&text, json_string_value(definition), json_string_length(definition));
+    json_t *told = buf_status(&text) == STATUS_OK ? json_stringn_nocheck(text.data, text.n) : NULL;
+    buf_fini(&text);
+    return told;
+}
+
+static json_t *as_function(const json_t *tool) {
+    const json_t *custom = template_tool_custom(tool);
+    return json_pack("{s:s, s:{s:O*, s:O*, s:{s:s, s:{s:{s:s, s:o*}}, s:[s]}}}", "type", "function",
+                     "function", "name", json_object_get(custom, "name"), "description",
+                     json_object_get(custom, "description"), "parameters", "type", "object",
+                     "properties", TEMPLATE_TOOL_INPUT, "type", "string", "description",
+                     told_of(json_object_get(custom, "format")), "required", TEMPLATE_TOOL_INPUT);
+}
+
 json_t *template_fit_tools(const json_t *list) {
     json_t *fitting = json_array();
+    bool differs = false;
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *tool = json_array_get(list, i);
-        if (template_tool_kind(tool) == TEMPLATE_TOOL_HOSTED)
+        enum template_tool_kind kind = template_tool_kind(tool);
+        bool is_kept = kind == TEMPLATE_TOOL_FUNCTION || kind == TEMPLATE_TOOL_OTHER;
+        differs |= !is_kept;
+        if (kind == TEMPLATE_TOOL_HOSTED)
             continue;
-        if (json_array_append_new(fitting, template_keep(tool)) != 0) {
+        if (json_array_append_new(fitting, is_kept ? template_keep(tool) : as_function(tool)) !=
+            0) {
             json_decref(fitting);
             return NULL;
         }
     }
-    if (json_array_size(fitting) < json_array_size(list))
+    if (differs)
         return fitting;
     json_decref(fitting);
     return template_keep(list);
+}
+
+static bool is_custom_call(const json_t *call) {
+    return template_tool_kind(call) == TEMPLATE_TOOL_CUSTOM &&
+           json_is_object(json_object_get(call, "custom"));
+}
+
+/* Its arguments are a text, as those of other calls are sent. */
+static json_t *as_call(const json_t *call) {
+    const json_t *custom = json_object_get(call, "custom");
+    const json_t *input = json_object_get(custom, "input");
+    json_t *arguments = json_pack("{s:O*}", TEMPLATE_TOOL_INPUT, input);
+    char *text = arguments ? json_dumps(arguments, 0) : NULL;
+    json_t *made = !text ? NULL
+                         : json_pack("{s:O*, s:s, s:{s:O*, s:s}}", "id",
+                                     json_object_get(call, "id"), "type", "function", "function",
+                                     "name", json_object_get(custom, "name"), "arguments", text);
+    json_decref(arguments);
+    free(text);
+    return made;
+}
+
+/* NULL when memory is short. */
+static json_t *fitting_message(const json_t *message) {
+    const json_t *calls = json_object_get(message, "tool_calls");
+    bool differs = false;
+    for (size_t i = 0; i < json_array_size(calls); i++)
+        differs |= is_custom_call(json_array_get(calls, i));
+    if (!differs)
+        return template_keep(message);
+    json_t *copy = json_copy((json_t *)(uintptr_t)message), *list = json_array();
+    bool fits = copy && list;
+    for (size_t i = 0; i < json_array_size(calls) && fits; i++) {
+        const json_t *call = json_array_get(calls, i);
+        fits = json_array_append_new(list, is_custom_call(call) ? as_call(call)
+                                                                : template_keep(call)) == 0;
+    }
+    fits = fits && json_object_set(copy, "tool_calls", list) == 0;
+    json_decref(list);
+    if (fits)
+        return copy;
+    json_decref(copy);
+    return NULL;
+}
+
+json_t *template_fit_calls(const json_t *messages) {
+    json_t *fitting = json_array();
+    bool differs = false;
+    for (size_t i = 0; i < json_array_size(messages); i++) {
+        json_t *message = fitting_message(json_array_get(messages, i));
+        differs |= message != json_array_get(messages, i);
+        if (json_array_append_new(fitting, message) != 0) {
+            json_decref(fitting);
+            return NULL;
+        }
+    }
+    if (differs)
+        return fitting;
+    json_decref(fitting);
+    return template_keep(messages);
 }

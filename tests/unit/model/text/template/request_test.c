@@ -111,22 +111,6 @@ START_TEST(all_that_was_sent_reaches_the_template) {
 }
 END_TEST
 
-#define TOOLS(list) "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"tools\":[" list "]}"
-
-START_TEST(hosted_tools_reach_no_template) {
-    expect(MIRROR, NULL,
-           TOOLS("{\"type\":\"mcp\"},{\"type\":\"function\",\"x\":1},{\"type\":\"web_search\"},"
-                 "{\"y\":2},{\"type\":\"computer_use_preview\",\"name\":\"c\"}"),
-           "[user]a TOOLS=[{\"type\": \"function\", \"x\": 1}, {\"y\": 2}]");
-    /* Where no other is left, there are none: also for formats that have no tools. */
-    expect("{{ tools }}", NULL, TOOLS("{\"type\":\"bash_20250124\"}"), "None");
-    expect("", "hash", TOOLS("{\"type\":\"namespace\"},{\"type\":\"tool_search\"}"),
-           "<|im_start|>user\na<|im_end|>\n");
-    expect("{{ tools }}", NULL, TOOLS("{\"type\":\"\"},{\"type\":3}"),
-           "[{'type': ''}, {'type': 3}]");
-}
-END_TEST
-
 START_TEST(chatml_writes_calls_behind_the_text) {
     expect("", "hash",
            "{\"messages\":[{\"role\":\"assistant\",\"content\":\"I look.\",\"tool_calls\":["
@@ -564,7 +548,6 @@ END_TEST
 
 void suite_add(TCase *tests) {
     tcase_add_test(tests, all_that_was_sent_reaches_the_template);
-    tcase_add_test(tests, hosted_tools_reach_no_template);
     tcase_add_test(tests, chatml_writes_calls_behind_the_text);
     tcase_add_test(tests, an_answer_is_opened_by_default_or_when_asked_for);
     tcase_add_test(tests, parts_reach_templates_that_take_them_and_others_get_text);
