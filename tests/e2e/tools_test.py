@@ -3,12 +3,16 @@
 jsonschema, at every temperature, whole and streamed to the same, several in an answer or one, and when its worker is killed in
 the middle; what cannot be called is a 400 that names it; calls and their results of earlier turns reach the template, in every
 form in which openai's package sends its own replies back."""
+import argparse
+import importlib.util
 import json
 import os
+import random
 import re
 import signal
 import sys
 import tempfile
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -84,11 +88,11 @@ def whole(port, wanted):
     return [(c["message"].get("content"), [of_call(t) for t in c["message"].get("tool_calls", [])], c["finish_reason"]) for c in post_json(port, "/v1/chat/completions", wanted, timeout=300)["choices"]]
 
 
-def streamed(port, wanted):
-    """As whole(), of the chunks of a stream, put together as clients do."""
+def streamed(port, wanted, events=stream_events, on_piece=lambda: None):
+    """As whole(), of the chunks of a stream, put together as clients do. on_piece: called with each part of arguments."""
     n = wanted["n"]
     content, calls, ends = [None] * n, [[] for _ in range(n)], [None] * n
-    for event in stream_events(port, "/v1/chat/completions", {**wanted, "stream": True}, timeout=300):
+    for event in events(port, "/v1/chat/completions", {**wanted, "stream": True}, timeout=300):
         for choice in json.loads(event)["choices"] if event != "[DONE]" else []:
             i, delta = choice["index"], choice["delta"]
             if delta.get("content") is not None:
@@ -98,6 +102,7 @@ def streamed(port, wanted):
                     calls[i].append([part["id"], part["type"], part[part["type"]]["name"], ""])
                 assert part["index"] == len(calls[i]) - 1, part
                 calls[i][-1][3] += part[calls[i][-1][1]][INPUTS[calls[i][-1][1]]]
+                on_piece()
             ends[i] = choice["finish_reason"] or ends[i]
     return [(c, [tuple(call) for call in k], e) for c, k, e in zip(content, calls, ends)]
 
@@ -264,6 +269,127 @@ def custom_calls(folder):
         return f"{n_ended} texts"
 
 
+def draw(chance, depth=2):
+    """A schema of what is kept, with values of which most end soon."""
+    some = chance.choice
+    simple = [lambda: {"type": "integer", "minimum": (low := chance.randint(-300, 50)), "maximum": low + chance.randint(0, 500)},
+              lambda: {"type": "number", "exclusiveMinimum": 0, "maximum": chance.randint(1, 9)}, lambda: {"type": ["boolean", "null"]},
+              lambda: {"type": "string", "minLength": chance.randint(0, 2), "maxLength": chance.randint(2, 12), "description": "a text"},
+              lambda: {"type": "string", "pattern": some(["^[a-z]{2,5}$", '^"\\\\\\S?"$', "^(\\d\\d,){0,3}$", "^[^\\x00-\\x7f]{1,3}$"])},
+              lambda: {"type": "string", "format": some(["date", "uuid", "ipv4"])}, lambda: {"const": some(["\u00e9\n", 0, None, [1, {"a": "}"}]])},
+              lambda: {"enum": chance.sample(['a"b', "\\", "", 7, True, "</tool_call>", {"x": []}], 3)}]
+    nested = [lambda: {"type": "array", "items": draw(chance, depth - 1), "minItems": chance.randint(0, 1), "maxItems": chance.randint(1, 3)},
+              lambda: {"anyOf": [draw(chance, depth - 1), draw(chance, depth - 1)]}, lambda: draw_object(chance, depth - 1)]
+    return some(simple + nested * (depth > 0))()
+
+
+def draw_object(chance, depth=2):
+    names = chance.sample(["a", "b c", "\u00fc", 'q"', "input", "title", "type", "x\n"], chance.randint(0, 4))
+    return {"type": "object", "properties": {name: draw(chance, depth) for name in names}, "additionalProperties": False,
+            "required": chance.sample(names, chance.randint(0, len(names))), "title": "for readers"}
+
+
+def draw_tool(chance, i):
+    """A function, or one in four times a custom tool; names begin each other."""
+    name = "f" + chance.choice(["", "_", ".x", "-y/z"]) + str(i)
+    if i % 4 < 3:
+        strict = chance.random() < 0.5
+        return {"type": "function", "function": {"name": name, "strict": strict, "parameters": draw_object(chance)}}
+    return custom(name, "regex", chance.choice(['[a-c]{1,9}', '"?\\n{1,20}', '(\\d\\t|\\\\){2,4}', '[^ -~]{0,3}']))
+
+
+def requests_of(chance, n):
+    """Each tool is required or named once, beside its neighbours."""
+    tools = [draw_tool(chance, i) for i in range(n)]
+    for i, tool in enumerate(tools):
+        beside = tools[max(0, i - 2):i + 1]
+        choice = chosen_of(tool) if chance.random() < 0.5 else "required"
+        yield body(tools=beside, tool_choice=choice, seed=i, temperature=chance.choice([0, 0.7, 1, 2]), n=1, max_tokens=220,
+                   parallel_tool_calls=chance.random() < 0.3)
+
+
+def chosen_of(tool):
+    return {"type": tool["type"], tool["type"]: {"name": tool[tool["type"]]["name"]}}
+
+
+def right(wanted, choices):
+    """How many calls have ended, each as its tool says."""
+    import jsonschema
+    tools = {tool[tool["type"]]["name"]: tool for tool in wanted["tools"]}
+    n_ended = 0
+    for content, calls, end in choices:
+        assert content is None and (calls or end == "length"), choices
+        for i, (_, kind, name, given) in enumerate(calls):
+            assert tools[name]["type"] == kind, (name, kind)
+            if end == "length" and i + 1 == len(calls):
+                continue
+            n_ended += 1
+            if kind == "custom":
+                assert re.fullmatch(tools[name]["custom"]["format"]["grammar"]["definition"], given), (tools[name], given)
+            else:
+                jsonschema.validate(json.loads(given), tools[name]["function"]["parameters"])
+    return n_ended
+
+
+def events_of_http2(port, path, wanted, timeout):
+    """As stream_events(), over HTTP/2."""
+    import httpx
+    with httpx.Client(http1=False, http2=True, timeout=timeout) as client, \
+            client.stream("POST", f"http://127.0.0.1:{port}{path}", json=wanted) as answer:
+        assert answer.status_code == 200 and answer.http_version == "HTTP/2", answer
+        for line in answer.iter_lines():
+            if line.startswith("data: "):
+                yield line.removeprefix("data: ")
+
+
+def calls_over_grpc(port, asked):
+    """The same calls in the text that gRPC streams: (name, arguments as an object)."""
+    import grpc_client as client
+    with client.grpc.insecure_channel(f"127.0.0.1:{port}") as wire:
+        chat = client.pb.Chat(messages=[client.pb.Message(**m) for m in asked["messages"]], tools_json=json.dumps(asked["tools"]), tool_choice="required")
+        asked = client.pb.GenerateRequest(chat=chat, seed=asked["seed"], temperature=asked["temperature"], max_tokens=asked["max_tokens"])
+        said = "".join(step.text for step in client.Inference(wire).Generate(asked))
+    return [(call["name"], call["arguments"]) for call in map(json.loads, re.findall(r"<tool_call>\n(.*?)\n</tool_call>(?=\n<tool_call>|\n?$)", said, re.S))]
+
+
+def random_tools(folder, n):
+    """Streams of random tools join to what the plain replies say, over HTTP/1.1, HTTP/2 and gRPC, and with workers killed in mid-arguments."""
+    chance, n_ended, n_grpc, doors = random.Random(44), 0, 0, [stream_events]
+    try:
+        import h2  # noqa: F401
+        import httpx  # noqa: F401
+        doors.append(events_of_http2)
+    except ImportError:
+        pass
+    asked = list(requests_of(chance, n))
+    with Cluster("--mixed", 2, model=str(folder)) as cluster, ThreadPoolExecutor(8) as pool:
+        def all_of(part, ask):
+            return [[(content, [call[1:] for call in calls], end) for content, calls, end in one] for one in pool.map(lambda w: ask(cluster.port, w), part)]
+
+        for begin in range(0, n, 20):
+            part = asked[begin:begin + 20]
+            got = all_of(part, whole)
+            n_ended += sum(right(wanted, [(c, [(None, *call) for call in calls], e) for c, calls, e in one]) for wanted, one in zip(part, got))
+            for events in doors:
+                killing = threading.Semaphore(1)
+
+                def kill():
+                    if killing.acquire(blocking=False):
+                        os.kill(chance.choice(cluster.workers())["pid"], signal.SIGKILL)
+
+                assert all_of(part, lambda port, wanted: streamed(port, wanted, events, kill)) == got
+                eventually(lambda: [w["state"] for w in cluster.workers()] == ["ready"] * 2, "both workers")
+            for wanted in part[:5 if importlib.util.find_spec("grpc_tools") else 0]:
+                wanted = {**wanted, "tool_choice": "required", "parallel_tool_calls": True}
+                (_, calls, end), = whole(cluster.port, wanted)
+                same = [(name, json.loads(given) if kind == "function" else {"input": given}) for _, kind, name, given in calls]
+                n_grpc += len(same)
+                assert calls_over_grpc(cluster.port, wanted) == same[:len(same) - (end == "length")], (wanted, same)
+        replays = cluster.status()["routers"][0]["core"]["replays"]
+        assert replays > 0 and n_ended >= n // 2, (replays, n_ended)
+        return f"{n_ended} calls of {n} tools, {len(doors)} doors, {n_grpc} over gRPC, {replays} replays"
+
+
 def of_a_client(folder):
     """openai's package: a whole answer, one put together from a stream, and its call's result in the next turn."""
     try:
@@ -344,6 +470,9 @@ def earlier_turns(folder):
 
 
 def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tools", type=int, default=20, help="so many random ones are called")
+    n_tools = parser.parse_args().tools
     tally = Tally()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -362,6 +491,7 @@ def main():
         tally.run("what cannot be called is refused", what_is_refused, folder / "special-False")
         tally.run("hosted tools are left out", hosted_kinds, folder / "special-False")
         tally.run("custom tools", custom_calls, folder / "special-True")
+        tally.run("random tools", random_tools, folder / "special-True", n_tools)
         tally.run("the openai package", of_a_client, folder / "special-False")
         tally.run("ten turns of the openai package", ten_turns, folder / "special-False")
         tally.run("calls of earlier turns", earlier_turns, folder / "special-False")
