@@ -410,6 +410,77 @@ def of_a_client(folder):
         assert client.chat.completions.create(**{**asked, "messages": said, "tool_choice": "auto"}).choices[0].finish_reason
 
 
+def every_choice(folder):
+    """openai's package with all that tool_choice can be, whole and by its own reader of streams."""
+    try:
+        import openai
+    except ImportError as error:
+        raise Skip(f"the Python package openai cannot be imported ({error})") from error
+    strict = [{"type": "function", "function": {**tool["function"], "strict": True}} for tool in TOOLS]  # its reader of streams wants that
+    get = {"type": "function", "function": {"name": "get"}}
+
+    def allowed(mode):
+        return {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": [get]}}
+
+    with Cluster("--mixed", 1, model=str(folder)) as cluster, \
+            openai.OpenAI(base_url=f"http://127.0.0.1:{cluster.port}/v1", api_key="none", max_retries=0, timeout=120) as client:
+        asked = dict(model=client.models.list().data[0].id, messages=USER, tools=strict, temperature=0, max_tokens=300, parallel_tool_calls=False)
+        for choice, names in (("none", None), ("auto", None), (allowed("auto"), None), ("required", {"get", "get_weather"}), (get, {"get"}),
+                              (allowed("required"), {"get"}), (openai.NOT_GIVEN, None)):
+            reply = client.chat.completions.create(**asked, tool_choice=choice).choices[0]
+            message = reply.message
+            assert names is None or {call.function.name for call in message.tool_calls} <= names, (choice, message)
+            assert choice != "none" or not message.tool_calls, message
+            for call in message.tool_calls or []:
+                assert isinstance(call, openai.types.chat.ChatCompletionMessageFunctionToolCall) and json.loads(call.function.arguments), call
+            if reply.finish_reason != "length":  # at which that reader fails
+                with client.chat.completions.stream(**asked, tool_choice=choice) as stream:
+                    final = stream.get_final_completion().choices[0].message
+                assert [(call.function.name, call.function.arguments) for call in final.tool_calls] == \
+                    [(call.function.name, call.function.arguments) for call in message.tool_calls], (choice, final)
+        for choice in ({"type": "function", "function": {"name": "other"}}, chosen("get"), "often"):
+            try:
+                client.chat.completions.create(**asked, tool_choice=choice)
+                raise AssertionError(choice)
+            except openai.BadRequestError as error:
+                assert error.param == "tool_choice", error
+
+
+def custom_of_a_client(folder):
+    """openai's package with custom tools: its types, whole and in chunks, and the call in the next turn, in every form."""
+    try:
+        import openai
+    except ImportError as error:
+        raise Skip(f"the Python package openai cannot be imported ({error})") from error
+    tools = CUSTOM + TOOLS
+    with Cluster("--mixed", 1, model=str(folder)) as cluster, \
+            openai.OpenAI(base_url=f"http://127.0.0.1:{cluster.port}/v1", api_key="none", max_retries=0, timeout=120) as client:
+        asked = dict(model=client.models.list().data[0].id, messages=USER, tools=tools, temperature=1, seed=5, max_tokens=400, parallel_tool_calls=False)
+        for choice in (chosen("id"), chosen("patch"), {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [chosen("id"), chosen("patch")]}}):
+            reply = client.chat.completions.create(**asked, tool_choice=choice).choices[0]
+            (call,) = reply.message.tool_calls
+            assert isinstance(call, openai.types.chat.ChatCompletionMessageCustomToolCall) and reply.message.content is None, reply
+            assert reply.finish_reason == "length" or re.fullmatch(TEXTS[call.custom.name], call.custom.input), call
+            name, text, kinds = "", "", []
+            for chunk in client.chat.completions.create(**asked, tool_choice=choice, stream=True):
+                for part in chunk.choices[0].delta.tool_calls or []:
+                    own = part.model_extra["custom"]  # the package's type of a chunk knows functions alone, and keeps what else comes
+                    assert part.index == 0 and part.function is None, part
+                    kinds += [part.type] if part.type else []
+                    name, text = name + own.get("name", ""), text + own["input"]
+            assert (kinds, name, text) == (["custom"], call.custom.name, call.custom.input), (kinds, name, text)
+            lengths = set()
+            for form, dump in FORMS.items():
+                said = [*USER, dump(reply.message), {"role": "tool", "tool_call_id": call.id, "content": "done"}]
+                lengths.add(client.chat.completions.create(**{**asked, "messages": said, "max_tokens": 1}, tool_choice="none").usage.prompt_tokens)
+            assert len(lengths) == 1, lengths
+        try:
+            client.chat.completions.create(**{**asked, "tools": [custom("a", "lark", "start: b")]})
+            raise AssertionError("an unknown rule")
+        except openai.BadRequestError as error:
+            assert error.param == "tools[0].custom.format", error
+
+
 FORMS = {
     "model_dump()": lambda message: message.model_dump(),
     "exclude_none": lambda message: message.model_dump(exclude_none=True),
@@ -493,6 +564,8 @@ def main():
         tally.run("custom tools", custom_calls, folder / "special-True")
         tally.run("random tools", random_tools, folder / "special-True", n_tools)
         tally.run("the openai package", of_a_client, folder / "special-False")
+        tally.run("the openai package: every tool_choice", every_choice, folder / "special-False")
+        tally.run("the openai package: custom tools", custom_of_a_client, folder / "special-False")
         tally.run("ten turns of the openai package", ten_turns, folder / "special-False")
         tally.run("calls of earlier turns", earlier_turns, folder / "special-False")
     sys.exit(tally.end())
