@@ -48,10 +48,13 @@
 #include <stdint.h>
 
 #define PROTO_MAJOR 1
-#define PROTO_MINOR 2 /* 1: RESET says why a worker is refused; ANNOUNCE: role, loading */
+#define PROTO_MINOR 3 /* 1: RESET says why a worker is refused; ANNOUNCE: role, loading */
 
 /* From this minor version on a request may have a grammar; an older worker would pass over it. */
 #define PROTO_MINOR_GRAMMAR 2
+/* And from this one on the grammar may begin with this byte (model/text/grammar/pack.h). */
+#define PROTO_MINOR_STRINGS     3
+#define MESSAGE_GRAMMAR_STRINGS 2
 
 #define MESSAGE_NAME_MAX     64         /* bytes with NUL: worker, router and model names */
 #define MESSAGE_ENDPOINT_MAX 256        /* bytes with NUL */

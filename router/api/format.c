@@ -10,6 +10,7 @@
 #define CHOICES_MAX 4096
 
 _Static_assert(GRAMMAR_PACKED_MAX <= MESSAGE_GRAMMAR_MAX, "what packs, a message carries");
+_Static_assert(GRAMMAR_PACKED_STRINGS == MESSAGE_GRAMMAR_STRINGS, "who cannot read it is known");
 
 /* What a field asks for, before it is the ask's. `where` is the object that has it. */
 struct wish {

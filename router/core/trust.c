@@ -163,7 +163,11 @@ void trust_tokens(struct router *router, struct part *part, uint32_t n) {
 }
 
 static bool knows_all_of(const struct slot *slot, const struct request *req) {
-    return req->spec.sampling.n_grammar == 0 || slot->welcome.minor >= PROTO_MINOR_GRAMMAR;
+    const struct sampling *sampling = &req->spec.sampling;
+    if (sampling->n_grammar == 0)
+        return true;
+    bool has_strings = sampling->grammar[0] == MESSAGE_GRAMMAR_STRINGS;
+    return slot->welcome.minor >= (has_strings ? PROTO_MINOR_STRINGS : PROTO_MINOR_GRAMMAR);
 }
 
 bool trust_can_hold(const struct slot *slot, const struct request *req) {

@@ -8,6 +8,16 @@
 #define PART_BYTES   22 /* of a part without its texts and what is inside */
 #define TEXT_BYTES   4  /* of a choice without its text */
 
+/* The version that a part, of which the depth was checked, is packed in. */
+static char version_of(const struct grammar_part *part) {
+    if (part->kind == GRAMMAR_JSON_STRING)
+        return GRAMMAR_PACKED_STRINGS;
+    for (size_t i = 0; part->kind != GRAMMAR_CHOICE && i < part->n; i++)
+        if (version_of(&part->parts[i]) != PACK_VERSION)
+            return GRAMMAR_PACKED_STRINGS;
+    return PACK_VERSION;
+}
+
 static void put_u32(struct buf *to, uint64_t value) {
     for (unsigned shift = 0; shift < 32; shift += 8)
         buf_putc(to, (char)(value >> shift & 0xff));
@@ -47,6 +57,8 @@ enum status grammar_pack(const struct grammar_part *part, struct buf *to) {
     enum status status = put_part(part, 0, before + GRAMMAR_PACKED_MAX, to);
     if (status != STATUS_OK)
         buf_truncate(to, before);
+    else
+        to->data[before] = version_of(part);
     return status;
 }
 
@@ -139,13 +151,17 @@ enum status grammar_unpack(struct span bytes, struct arena *arena, const struct 
                            struct error *error) {
     if (bytes.n > GRAMMAR_PACKED_MAX)
         return error_set(error, STATUS_LIMIT, "packed grammar of %zu bytes", bytes.n);
-    if (bytes.n == 0 || bytes.bytes[0] != PACK_VERSION)
+    char version = bytes.n > 0 ? bytes.bytes[0] : 0;
+    if (version != PACK_VERSION && version != GRAMMAR_PACKED_STRINGS)
         return error_set(error, STATUS_UNSUPPORTED, "packed grammar of another version");
     struct unpack unpack = {{bytes.bytes + 1, bytes.n - 1}, arena, error};
     struct grammar_part *made = arena_alloc(arena, sizeof *made);
     if (!made)
         return error_set(error, STATUS_NOMEM, "out of memory");
     TRY(take_part(&unpack, 0, made));
+    if (version != version_of(made))
+        return error_set(error, STATUS_CORRUPT, "a packed grammar of version %d says %d",
+                         version_of(made), version);
     if (unpack.left.n > 0)
         return error_set(error, STATUS_CORRUPT, "%zu bytes behind the packed grammar",
                          unpack.left.n);

@@ -1,6 +1,7 @@
 /* model/text/grammar/pack.h: a grammar's description as bytes, to be sent to another process.
  *
- * A byte that says the format's version, then the part; all numbers u32, little-endian:
+ * A byte that says the format's version (1; 2 where a part is a GRAMMAR_JSON_STRING, which readers of
+ * version 1 do not know), then the part; all numbers u32, little-endian:
  *
  *   kind u8, flags u8 (bit 0: lenient), min, max, length of region, length of text, n,
  *   region, text, and behind them n parts, or of GRAMMAR_CHOICE n times (length, text)
@@ -18,6 +19,8 @@
 
 /* Bytes at most: of parts, at least 22 each, there are so few that unpacking them takes 256 KiB. */
 #define GRAMMAR_PACKED_MAX 65536
+
+#define GRAMMAR_PACKED_STRINGS 2 /* the version, where there are JSON strings */
 
 /* Appends the description. STATUS_LIMIT where it has over GRAMMAR_PACKED_MAX bytes or its parts nest
  * deeper than grammar_limits.depth; STATUS_NOMEM; `to` is then as before, but for its memory. */

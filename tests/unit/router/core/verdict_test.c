@@ -70,6 +70,29 @@ START_TEST(a_grammar_goes_only_where_it_is_known) {
 }
 END_TEST
 
+/* A grammar that the minor version before cannot read, and one that it can. */
+START_TEST(a_grammar_of_json_strings_goes_only_where_they_are_known) {
+    static const uint8_t strings[] = {MESSAGE_GRAMMAR_STRINGS}, plain[] = {1};
+    struct router_config config = fake_config();
+    fake_open(&fake, &config);
+    struct welcome old = fake_welcome("a", ROLE_MIXED), new = fake_welcome("b", ROLE_MIXED);
+    old.minor = PROTO_MINOR_STRINGS - 1;
+    new.minor = PROTO_MINOR_STRINGS;
+    a = fake_join(&fake, &old);
+    b = fake_join(&fake, &new);
+    beat_with(b, (struct load){.n_running = 8}); /* the other one has nothing to do */
+    for (uint32_t user = 0; user < 6; user++) {
+        struct request_spec spec = fake_spec(&fake, user, 5, 1);
+        spec.sampling.grammar = user % 2 ? plain : strings;
+        spec.sampling.n_grammar = 1;
+        fake_forget_sent(&fake);
+        ck_assert_int_eq(fake_ask_spec(&fake, user, spec), STATUS_OK);
+        ck_assert_uint_eq(fake_last(&fake, MESSAGE_SUBMIT, UINT32_MAX)->slot, user % 2 ? a : b);
+    }
+    fake_close(&fake);
+}
+END_TEST
+
 START_TEST(excused_once_between_two_good_answers) {
     open_two();
     for (uint32_t user = 0; user < 2; user++) {
@@ -289,6 +312,7 @@ void suite_add(TCase *tests) {
                    unusable_numbers_are_final_when_another_worker_agrees_and_both_are_excused);
     tcase_add_test(tests, a_grammar_that_leaves_nothing_ends_its_request_and_blames_no_worker);
     tcase_add_test(tests, a_grammar_goes_only_where_it_is_known);
+    tcase_add_test(tests, a_grammar_of_json_strings_goes_only_where_they_are_known);
     tcase_add_test(tests, excused_once_between_two_good_answers);
     tcase_add_test(tests, one_workers_refusal_as_invalid_is_tried_elsewhere);
     tcase_add_test(tests, different_verdicts_are_no_agreement);

@@ -111,7 +111,7 @@ START_TEST(other_versions_kinds_and_flags_are_not_taken) {
     static const struct {
         size_t at;
         char is;
-    } bytes[] = {{0, 0}, {0, 2}, {1, GRAMMAR_KINDS}, {2, 2}};
+    } bytes[] = {{0, 0}, {0, 3}, {1, GRAMMAR_KINDS}, {2, 2}};
     const struct grammar_part *back;
     ck_assert_int_eq(grammar_pack(&whole, &packed), STATUS_OK);
     char was = packed.data[bytes[_i].at];
@@ -119,6 +119,33 @@ START_TEST(other_versions_kinds_and_flags_are_not_taken) {
     ck_assert_int_eq(unpacked(&back), STATUS_UNSUPPORTED);
     packed.data[bytes[_i].at] = was;
     ck_assert_int_eq(unpacked(&back), STATUS_OK);
+}
+END_TEST
+
+/* Readers of the first version do not know JSON strings, and must not be sent any, wherever they stand. */
+START_TEST(a_json_string_makes_another_version) {
+    const struct grammar_part string = {.kind = GRAMMAR_JSON_STRING, .parts = inner, .n = 1};
+    const struct grammar_part around[] = {
+        {.kind = GRAMMAR_TEXT},
+        {.kind = GRAMMAR_REPEAT, .parts = &string, .n = 1, .max = 1, .region = {"r", 1}}};
+    const struct grammar_part nested = {.kind = GRAMMAR_EITHER, .parts = around, .n = 2};
+    const struct grammar_part *const all[] = {&string, &around[1], &nested};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        const struct grammar_part *back;
+        buf_clear(&packed);
+        ck_assert_int_eq(grammar_pack(all[i], &packed), STATUS_OK);
+        ck_assert_int_eq(packed.data[0], GRAMMAR_PACKED_STRINGS);
+        ck_assert_int_eq(unpacked(&back), STATUS_OK);
+        same(all[i], back);
+        packed.data[0] = 1;
+        ck_assert_int_eq(unpacked(&back), STATUS_CORRUPT);
+    }
+    const struct grammar_part *back;
+    buf_clear(&packed);
+    ck_assert_int_eq(grammar_pack(&whole, &packed), STATUS_OK);
+    ck_assert_int_eq(packed.data[0], 1);
+    packed.data[0] = GRAMMAR_PACKED_STRINGS;
+    ck_assert_int_eq(unpacked(&back), STATUS_CORRUPT);
 }
 END_TEST
 
@@ -184,6 +211,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, the_bytes_are_these);
     tcase_add_test(tests, every_byte_that_is_missing_is_seen);
     tcase_add_loop_test(tests, other_versions_kinds_and_flags_are_not_taken, 0, 4);
+    tcase_add_test(tests, a_json_string_makes_another_version);
     tcase_add_loop_test(tests, counts_beyond_the_bytes_are_not_taken, 0, 2);
     tcase_add_test(tests, bytes_have_a_bound);
     tcase_add_test(tests, depth_has_a_bound);
