@@ -71,11 +71,16 @@ struct program {
 
 /* --- pieces up ------------------------------------------------------------------------------ */
 
-/* Whether the marks of the model's calls are special tokens. */
-static bool has_special_marks(const struct model *model) {
-    const struct tool_format *format = model->template.tool_format;
-    uint32_t mark = format ? tokenizer_find(model->tokenizer, format->mark) : TOKEN_NONE;
-    return mark != TOKEN_NONE && tokenizer_is_special(model->tokenizer, mark);
+/* Which marks of the calls are special tokens: bit i is mark i. */
+static unsigned special_marks(const struct model *model, const struct tool_format *format) {
+    unsigned special = 0;
+    for (unsigned i = 0; format && i < TOOL_MARKS; i++) {
+        uint32_t mark = format->marks[i].n > 0 ? tokenizer_find(model->tokenizer, format->marks[i])
+                                               : TOKEN_NONE;
+        if (mark != TOKEN_NONE && tokenizer_is_special(model->tokenizer, mark))
+            special |= 1u << i;
+    }
+    return special;
 }
 
 static enum status open_model(struct program *program, struct error *error) {
@@ -96,7 +101,7 @@ static enum status open_model(struct program *program, struct error *error) {
                                           .prompt_max = serving->context,
                                           .max_new = config->default_max_tokens,
                                           .tool_format = program->model->template.tool_format};
-    serving->limits.tool_marks_special = has_special_marks(program->model);
+    serving->limits.tool_marks_special = special_marks(program->model, serving->limits.tool_format);
     if (!config->no_generation) {
         const struct generation *generation = &program->model->generation;
         char shown[ERROR_TEXT_MAX + 64];

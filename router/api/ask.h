@@ -46,7 +46,7 @@ struct ask_limits {
     const struct generation *generation; /* what holds where a request is silent; NULL: nothing */
     uint32_t max_new; /* tokens of an answer where a request is silent; 0: the dialect's own */
     const struct tool_format *tool_format; /* of the model's calls; NULL: none that is known */
-    bool tool_marks_special;               /* its marks are special tokens, which no text spells */
+    unsigned tool_marks_special; /* bit i: its mark i is a special token, which no text spells */
 };
 
 /* One prompt: text, ids or a conversation. */

@@ -22,7 +22,7 @@ struct tool_reader {
     unsigned n_escape;
     uint32_t n_calls;
     bool is_open;      /* the last call has no end yet */
-    bool in_arguments; /* the last run was of them */
+    bool in_arguments; /* its arguments have begun */
     bool is_custom;    /* the tool of the last call, or of the one that begins */
 };
 
@@ -137,6 +137,7 @@ static void take(struct tool_reader *reader, const struct grammar_span *span) {
         buf_clear(&reader->blanks);
         reader->n_calls++;
         reader->is_open = true;
+        reader->in_arguments = false;
         add_piece(reader, TOOL_PIECE_NAME, reader->name.data, reader->name.n);
         buf_clear(&reader->name);
         reader->n_escape = 0;
@@ -150,7 +151,7 @@ static void take(struct tool_reader *reader, const struct grammar_span *span) {
         reader->is_open = !span->ends;
         reader->in_arguments = true;
     } else if (reader->in_arguments) { /* their end was told without the byte behind it */
-        reader->is_open = reader->in_arguments = false;
+        reader->is_open = false;
     }
     buf_consume(&reader->pending, n);
     reader->told = span->end;

@@ -119,77 +119,161 @@ static enum status put_arguments(struct ask *ask, const struct toolbox *box,
     return copy ? STATUS_OK : status == STATUS_LIMIT ? status : STATUS_NOMEM;
 }
 
-/* One call of any of the tools: mark, name, arguments. */
-static enum status put_call(struct ask *ask, const struct toolbox *box, bool special,
-                            struct grammar_part *call) {
-    const struct tool_format *format = box->format;
-    const enum grammar_kind marks = special ? GRAMMAR_TOKEN : GRAMMAR_TEXT;
-    struct grammar_part *parts = new_parts(ask, 5), *tools = new_parts(ask, box->n);
-    size_t n = 0;
-    if (!parts || !tools)
+/* Which of the format's marks are special tokens here: bit i is mark i. */
+static struct grammar_part mark_part(const struct toolbox *box, unsigned special,
+                                     enum tool_mark mark) {
+    struct grammar_part part = text_part(box->format->marks[mark]);
+    if (special >> mark & 1)
+        part.kind = GRAMMAR_TOKEN;
+    return part;
+}
+
+/* A part that may be left out. */
+static enum status put_maybe(struct ask *ask, const struct grammar_part *part,
+                             struct grammar_part *maybe) {
+    struct grammar_part *own = new_parts(ask, 1);
+    if (!own)
         return STATUS_NOMEM;
-    for (size_t i = 0; i < box->n; i++) {
-        const struct tool *tool = &box->all[i];
-        struct grammar_part *own = tool->allowed ? new_parts(ask, 3) : NULL;
-        if (!tool->allowed)
-            continue;
-        if (!own)
-            return STATUS_NOMEM;
-        own[0] = text_part(tool->name);
-        own[0].region = tool->input ? SPAN(TOOLS_CUSTOM) : SPAN(TOOLS_NAME);
-        own[1] = text_part(format->before_arguments);
-        TRY(put_arguments(ask, box, tool, &own[2]));
-        tools[n++] = list_part(GRAMMAR_SEQUENCE, own, 3);
-    }
-    parts[0] = (struct grammar_part){.kind = marks, .text = format->mark};
-    parts[1] = text_part(format->before_name);
-    parts[2] = list_part(GRAMMAR_EITHER, tools, n);
-    parts[3] = text_part(format->behind);
-    parts[4] = (struct grammar_part){.kind = marks, .text = format->end_mark};
-    *call = list_part(GRAMMAR_SEQUENCE, parts, 5);
+    *own = *part;
+    *maybe = (struct grammar_part){.kind = GRAMMAR_REPEAT, .parts = own, .n = 1, .max = 1};
     return STATUS_OK;
 }
 
-/* A call or, where there may be several, calls; what stands between two of them may stand behind the last, too, so that all are
- * one part. */
-static enum status put_calls(struct ask *ask, const struct toolbox *box, bool special,
-                             struct grammar_part *calls) {
-    struct grammar_part *all = new_parts(ask, 1), *each = new_parts(ask, 2);
-    struct grammar_part *between = new_parts(ask, 1);
-    if (!all || !each || !between)
+/* An id that a model makes for a call, behind the call's name. */
+static enum status put_id(struct ask *ask, const struct toolbox *box, unsigned special,
+                          struct grammar_part *maybe) {
+    struct grammar_part *parts = new_parts(ask, 2);
+    if (!parts)
         return STATUS_NOMEM;
-    *between = text_part(box->format->between);
+    parts[0] = mark_part(box, special, TOOL_MARK_ID);
+    parts[1] = (struct grammar_part){.kind = GRAMMAR_REGEX, .text = SPAN("[A-Za-z0-9]{9}")};
+    const struct grammar_part both = list_part(GRAMMAR_SEQUENCE, parts, 2);
+    return put_maybe(ask, &both, maybe);
+}
+
+/* The name of a tool and its arguments, with what stands between. */
+static enum status put_tool(struct ask *ask, const struct toolbox *box, unsigned special,
+                            const struct tool *tool, struct grammar_part *part) {
+    const struct tool_format *format = box->format;
+    struct grammar_part *own = new_parts(ask, 5);
+    size_t n = 0;
+    if (!own)
+        return STATUS_NOMEM;
+    own[n] = text_part(tool->name);
+    own[n++].region = tool->input ? SPAN(TOOLS_CUSTOM) : SPAN(TOOLS_NAME);
+    if (format->marks[TOOL_MARK_ID].n > 0)
+        TRY(put_id(ask, box, special, &own[n++]));
+    if (format->marks[TOOL_MARK_ARGUMENTS].n > 0)
+        own[n++] = mark_part(box, special, TOOL_MARK_ARGUMENTS);
+    if (format->before_arguments.n > 0)
+        own[n++] = text_part(format->before_arguments);
+    TRY(put_arguments(ask, box, tool, &own[n++]));
+    *part = list_part(GRAMMAR_SEQUENCE, own, n);
+    return STATUS_OK;
+}
+
+/* One call of any of the tools: mark, name, arguments. */
+static enum status put_call(struct ask *ask, const struct toolbox *box, unsigned special,
+                            struct grammar_part *call) {
+    const struct tool_format *format = box->format;
+    struct grammar_part *parts = new_parts(ask, 6), *tools = new_parts(ask, box->n);
+    size_t n = 0, n_tools = 0;
+    if (!parts || !tools)
+        return STATUS_NOMEM;
+    for (size_t i = 0; i < box->n; i++)
+        if (box->all[i].allowed)
+            TRY(put_tool(ask, box, special, &box->all[i], &tools[n_tools++]));
+    const struct grammar_part mark = mark_part(box, special, TOOL_MARK_CALL);
+    if (format->calls == TOOL_CALLS_ROW)
+        parts[n++] = mark;
+    else if (format->calls == TOOL_CALLS_ONE)
+        TRY(put_maybe(ask, &mark, &parts[n++]));
+    if (format->before_name.n > 0)
+        parts[n++] = text_part(format->before_name);
+    parts[n++] = list_part(GRAMMAR_EITHER, tools, n_tools);
+    if (format->beside) {
+        const struct grammar_part beside = {.kind = GRAMMAR_REGEX, .text = span_of(format->beside)};
+        TRY(put_maybe(ask, &beside, &parts[n++]));
+    }
+    if (format->behind.n > 0)
+        parts[n++] = text_part(format->behind);
+    if (format->marks[TOOL_MARK_END].n > 0)
+        parts[n++] = mark_part(box, special, TOOL_MARK_END);
+    *call = list_part(GRAMMAR_SEQUENCE, parts, n);
+    return STATUS_OK;
+}
+
+/* Calls behind each other; what stands between two of them may stand behind the last, too, so that all are one part. */
+static enum status put_row(struct ask *ask, const struct toolbox *box, unsigned special,
+                           struct grammar_part *calls) {
+    const bool several = box->several && box->format->calls != TOOL_CALLS_ONE;
+    struct grammar_part *all = new_parts(ask, 1), *each = new_parts(ask, 2);
+    const struct grammar_part between = text_part(box->format->between);
+    if (!all || !each)
+        return STATUS_NOMEM;
     TRY(put_call(ask, box, special, &each[0]));
-    each[1] = (struct grammar_part){.kind = GRAMMAR_REPEAT, .parts = between, .n = 1, .max = 1};
-    *all = list_part(GRAMMAR_SEQUENCE, each, box->several ? 2 : 1);
+    TRY(put_maybe(ask, &between, &each[1]));
+    *all = list_part(GRAMMAR_SEQUENCE, each, several && between.text.n > 0 ? 2 : 1);
     *calls = (struct grammar_part){.kind = GRAMMAR_REPEAT,
                                    .parts = all,
                                    .n = 1,
                                    .min = 1,
-                                   .max = box->several ? GRAMMAR_NO_BOUND : 1};
+                                   .max = several ? GRAMMAR_NO_BOUND : 1};
     return STATUS_OK;
 }
 
+/* Calls in a list that is opened and closed. */
+static enum status put_list(struct ask *ask, const struct toolbox *box, unsigned special,
+                            struct grammar_part *calls) {
+    const struct tool_format *format = box->format;
+    struct grammar_part *parts = new_parts(ask, 6), *more = new_parts(ask, 2);
+    struct grammar_part *each = new_parts(ask, 1);
+    const struct grammar_part blank = text_part(SPAN(" "));
+    size_t n = 0;
+    if (!parts || !more || !each)
+        return STATUS_NOMEM;
+    parts[n++] = mark_part(box, special, TOOL_MARK_CALL);
+    TRY(put_maybe(ask, &blank, &parts[n++]));
+    parts[n++] = text_part(format->opening);
+    TRY(put_call(ask, box, special, &more[1]));
+    parts[n++] = more[1];
+    more[0] = text_part(format->between);
+    *each = list_part(GRAMMAR_SEQUENCE, more, 2);
+    if (box->several)
+        parts[n++] = (struct grammar_part){
+            .kind = GRAMMAR_REPEAT, .parts = each, .n = 1, .max = GRAMMAR_NO_BOUND};
+    parts[n++] = text_part(format->closing);
+    *calls = list_part(GRAMMAR_SEQUENCE, parts, n);
+    return STATUS_OK;
+}
+
+/* A call or, where there may be several, calls. */
+static enum status put_calls(struct ask *ask, const struct toolbox *box, unsigned special,
+                             struct grammar_part *calls) {
+    return box->format->calls == TOOL_CALLS_LIST ? put_list(ask, box, special, calls)
+                                                 : put_row(ask, box, special, calls);
+}
+
 /* Calls, where they are required. Else a text, or what the request's form says, or calls behind a text. */
-static enum status put_answer(struct ask *ask, const struct toolbox *box, bool special,
+static enum status put_answer(struct ask *ask, const struct toolbox *box, unsigned special,
                               const struct grammar_part *form, struct grammar_part *answer) {
     if (box->required)
         return put_calls(ask, box, special, answer);
-    struct grammar_part *behind = new_parts(ask, 2), *maybe = new_parts(ask, 1);
-    struct grammar_part *either = new_parts(ask, 2);
-    if (!behind || !maybe || !either)
+    struct grammar_part *behind = new_parts(ask, 2), *either = new_parts(ask, 2), calls;
+    if (!behind || !either)
         return STATUS_NOMEM;
+    TRY(put_calls(ask, box, special, &calls));
     if (form) {
         either[0] = *form;
         either[0].region = SPAN(TOOLS_CONTENT);
-        TRY(put_calls(ask, box, special, &either[1]));
+        either[1] = calls;
         *answer = list_part(GRAMMAR_EITHER, either, 2);
         return STATUS_OK;
     }
-    behind[0] = (struct grammar_part){
-        .kind = GRAMMAR_UNTIL, .text = box->format->mark, .region = SPAN(TOOLS_CONTENT)};
-    TRY(put_calls(ask, box, special, maybe));
-    behind[1] = (struct grammar_part){.kind = GRAMMAR_REPEAT, .parts = maybe, .n = 1, .max = 1};
+    behind[0] = (struct grammar_part){.kind = GRAMMAR_UNTIL,
+                                      .text = box->format->marks[TOOL_MARK_CALL],
+                                      .region = SPAN(TOOLS_CONTENT)};
+    TRY(put_maybe(ask, &calls, &behind[1]));
     *answer = list_part(GRAMMAR_SEQUENCE, behind, 2);
     return STATUS_OK;
 }
@@ -201,7 +285,7 @@ enum status tools_form(struct ask *ask, const struct ask_limits *limits, const s
     struct buf packed;
     if (!text)
         return STATUS_NOMEM;
-    TRY(put_answer(ask, box, false, form, text));
+    TRY(put_answer(ask, box, 0, form, text));
     TRY(put_answer(ask, box, limits->tool_marks_special, form, &masked));
     buf_init(&packed, GRAMMAR_PACKED_MAX);
     enum status status = grammar_pack(&masked, &packed);

@@ -1,30 +1,42 @@
 #include "model/text/template/tool_format.h"
 
+#include "model/text/template/formats/formats.h"
+
+#include <stdbool.h>
 #include <string.h>
 
-static const struct tool_format formats[] = {
-    /* Qwen2.5, Qwen3, Hermes 2 Pro and later (NousResearch, Hermes-Function-Calling). */
-    {.name = "hermes",
-     .mark = SPAN("<tool_call>"),
-     .before_name = SPAN("\n{\"name\": \""),
-     .before_arguments = SPAN("\", \"arguments\": "),
-     .behind = SPAN("}\n"),
-     .end_mark = SPAN("</tool_call>"),
-     .between = SPAN("\n")},
-};
+static const struct tool_format *const formats[] = {&tool_format_hermes};
 
 const struct tool_format *tool_format_nth(size_t n) {
-    return n < sizeof formats / sizeof *formats ? &formats[n] : NULL;
+    return n < sizeof formats / sizeof *formats ? formats[n] : NULL;
 }
 
-static bool has(struct span text, struct span part) {
-    return text.n > 0 && memmem(text.bytes, text.n, part.bytes, part.n) != NULL;
+static bool has(struct span text, const char *part) {
+    return text.n > 0 && memmem(text.bytes, text.n, part, strlen(part)) != NULL;
+}
+
+static bool writes(struct span template_text, const struct tool_format *format) {
+    for (const char *const *sign = format->signs; *sign; sign++)
+        if (!has(template_text, *sign))
+            return false;
+    for (const char *const *other = format->others; *other; other++)
+        if (has(template_text, *other))
+            return false;
+    return true;
 }
 
 const struct tool_format *tool_format_of(struct span template_text) {
     const struct tool_format *format;
     for (size_t i = 0; (format = tool_format_nth(i)) != NULL; i++)
-        if (has(template_text, format->mark) && has(template_text, format->end_mark))
+        if (writes(template_text, format))
+            return format;
+    return NULL;
+}
+
+const struct tool_format *tool_format_find(const char *name) {
+    const struct tool_format *format;
+    for (size_t i = 0; (format = tool_format_nth(i)) != NULL; i++)
+        if (strcmp(format->name, name) == 0)
             return format;
     return NULL;
 }

@@ -1,23 +1,56 @@
 /* model/text/template/tool_format.h: how models write the calls of tools that they were trained with.
  *
- * A format is a row: the texts around a call's name and its arguments, which are a JSON object. From a row follow both the
- * mask over an answer's tokens and the reading of its text. A model's row is found by the mark that its own template writes
- * in earlier calls. */
+ * A format is a row of texts: what stands before, between and behind the names and arguments of an answer's calls. From a row follow
+ * both the mask over an answer's tokens and the reading of its text, and nothing else knows a format by its name. A model's row is
+ * found by what its own template says; a new one is a file in formats/ and a line in tool_format.c. */
 #pragma once
 
 #include "base/span.h"
 
+#include <stddef.h>
+
+/* Texts that are special tokens where the vocabulary has them as such. All may be empty but the first. */
+enum tool_mark {
+    TOOL_MARK_CALL, /* begins a call, or the calls; stands nowhere else in an answer */
+    TOOL_MARK_END,  /* ends a call */
+    TOOL_MARK_ID,   /* may stand behind a name, with nine letters and digits that are read past */
+    TOOL_MARK_ARGUMENTS, /* between the name, or that, and the arguments */
+    TOOL_MARKS
+};
+
+/* How arguments are written. */
+enum tool_arguments {
+    TOOL_ARGUMENTS_JSON, /* as an object */
+};
+
 struct tool_format {
     const char *name; /* "hermes" */
-    struct span mark; /* begins a call; stands nowhere else in an answer */
+
+    /* A template with all of `signs`, and with none of `others`, writes this format. Both end with NULL. */
+    const char *signs[6];
+    const char *others[4];
+
+    struct span marks[TOOL_MARKS];
+    enum {
+        TOOL_CALLS_ROW,  /* the first mark before each call */
+        TOOL_CALLS_LIST, /* the first mark once, before all of them */
+        TOOL_CALLS_ONE, /* at most one call, and no text beside it; the first mark may be left out */
+    } calls;
+    struct span opening; /* of a list, behind its mark; a blank may stand before it */
     struct span before_name;
     struct span before_arguments;
-    struct span behind;   /* the arguments, */
-    struct span end_mark; /* and this */
-    struct span between;  /* two calls */
+    enum tool_arguments arguments;
+    const char
+        *beside; /* a regular expression of what may stand behind the arguments; NULL: nothing */
+    struct span behind;  /* the arguments, and the last in it before the mark of the end */
+    struct span between; /* two calls; in a row it may be left out, or stand behind the last */
+    struct span closing; /* of a list */
 };
 
 /* NULL: the template writes calls in no known format, or none at all. */
 const struct tool_format *tool_format_of(struct span template_text);
+
+/* NULL: there is no such format. */
+const struct tool_format *tool_format_find(const char *name);
 
 const struct tool_format *tool_format_nth(size_t n); /* NULL past the last */

@@ -377,7 +377,10 @@ END_TEST
 START_TEST(a_template_tells_its_form) {
     ck_assert_ptr_null(tool_format_of(SPAN("")));
     ck_assert_ptr_null(tool_format_of(SPAN("{{ tools }} <tool_call>")));
-    ck_assert_str_eq(tool_format_of(SPAN("a <tool_call>\n b </tool_call>"))->name, "hermes");
+    ck_assert_ptr_null(tool_format_of(SPAN("<tool_call> \"arguments\"")));
+    ck_assert_str_eq(
+        tool_format_of(SPAN("<tool_call>\n{\"name\": , \"arguments\": }\n</tool_call>"))->name,
+        "hermes");
     ck_assert_ptr_null(tool_format_nth(1000));
 }
 END_TEST

@@ -1,0 +1,6 @@
+/* model/text/template/formats/formats.h: the formats of calls, each in a file of its own name. */
+#pragma once
+
+#include "model/text/template/tool_format.h"
+
+extern const struct tool_format tool_format_hermes;
