@@ -181,6 +181,8 @@ enum status tool_reader_push(struct tool_reader *reader, struct span text, bool 
         add_content(reader, reader->pending.data, reader->pending.n);
         buf_clear(&reader->pending);
     }
+    if (is_last && reader->state && grammar_may_end(reader->state))
+        reader->is_open = false; /* nothing stands behind the arguments in some formats */
     if (is_last && reader->n_calls == 0)
         add_piece(reader, TOOL_PIECE_CONTENT, reader->blanks.data, reader->blanks.n);
     if (is_last)

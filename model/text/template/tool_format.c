@@ -5,7 +5,12 @@
 #include <stdbool.h>
 #include <string.h>
 
-static const struct tool_format *const formats[] = {&tool_format_hermes};
+static const struct tool_format *const formats[] = {
+    &tool_format_hermes,
+    &tool_format_mistral,
+    &tool_format_mistral_id,
+    &tool_format_mistral_list,
+};
 
 const struct tool_format *tool_format_nth(size_t n) {
     return n < sizeof formats / sizeof *formats ? formats[n] : NULL;

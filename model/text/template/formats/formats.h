@@ -4,3 +4,6 @@
 #include "model/text/template/tool_format.h"
 
 extern const struct tool_format tool_format_hermes;
+extern const struct tool_format tool_format_mistral;
+extern const struct tool_format tool_format_mistral_id;
+extern const struct tool_format tool_format_mistral_list;

@@ -400,6 +400,10 @@ static const struct recognised {
     {"<tool_call>\n{\"name\": \"' + name + '\", \"arguments\": ' + x + '}\n</tool_call>", "hermes"},
     {"<tool_call>' + name + '\n<arg_key>' + k + '</arg_key>\n</tool_call>", NULL},
     {"<tool_call></tool_call> <tool_calls>[{\"name\": , \"arguments\": }]</tool_calls>", NULL},
+    {"[TOOL_CALLS][' + (call.function | tojson)[:-1] + ', \"id\": \"' + call.id", "mistral-list"},
+    {"[TOOL_CALLS]' + name + '[CALL_ID]' + id + '[ARGS]' + arguments", "mistral-id"},
+    {"[TOOL_CALLS]' + name + '[ARGS]' + arguments", "mistral"},
+    {"[TOOL_RESULTS]' + content + '[ARGS]", NULL},
     {"", NULL},
 };
 
@@ -413,9 +417,46 @@ START_TEST(a_template_says_its_format) {
 }
 END_TEST
 
+/* What of a call is only read past, and what may not stand there. */
+static const struct variant {
+    const char *format, *text;
+    bool fits;
+} variants[] = {
+    {"mistral-list", "[TOOL_CALLS] [{\"name\": \"get_it\", \"arguments\": {}}]", true},
+    {"mistral-list", "[TOOL_CALLS][{\"name\": \"get_it\", \"arguments\": {}}]", true},
+    {"mistral-list", "[TOOL_CALLS]  [{\"name\": \"get_it\", \"arguments\": {}}]", false},
+    {"mistral-list",
+     "[TOOL_CALLS][{\"name\": \"get_it\", \"arguments\": {}, \"id\": \"abcdefgh1\"}]", true},
+    {"mistral-list",
+     "[TOOL_CALLS][{\"name\": \"get_it\", \"arguments\": {}, \"id\": \"abcdefgh\"}]", false},
+    {"mistral-list",
+     "[TOOL_CALLS][{\"name\": \"get_it\", \"arguments\": {}, \"id\": \"abcdefgh12\"}]", false},
+    {"mistral-list", "[TOOL_CALLS][]", false},
+    {"mistral-list", "[TOOL_CALLS][{\"name\": \"get_it\", \"arguments\": {}}, ]", false},
+    {"mistral", "[TOOL_CALLS]get_it[ARGS]{}[TOOL_CALLS]get_it[ARGS]{}", true},
+    {"mistral", "[TOOL_CALLS]get_it[CALL_ID]abcdefgh1[ARGS]{}", false},
+    {"mistral", "[TOOL_CALLS]get_it{}", false},
+    {"mistral-id", "[TOOL_CALLS]get_it[CALL_ID]abcdefgh1[ARGS]{}", true},
+    {"mistral-id", "[TOOL_CALLS]get_it[ARGS]{}", true},
+    {"mistral-id", "[TOOL_CALLS]get_it[CALL_ID]abcdefgh[ARGS]{}", false},
+    {"mistral-id", "[TOOL_CALLS]get_it[CALL_ID]abcdefgh12[ARGS]{}", false},
+};
+
+START_TEST(what_a_format_lets_stand_beside) {
+    const struct variant *variant = &variants[_i];
+    struct ask ask;
+    open_ask(tool_format_find(variant->format), "", &ask);
+    ck_assert_msg(takes(&ask, variant->text) == variant->fits, "%s: %s", variant->format,
+                  variant->text);
+    ask_fini(&ask);
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_loop_test(tests, what_is_written_is_read, 0, n_formats());
     tcase_add_loop_test(tests, nothing_else_is_taken, 0, n_formats());
     tcase_add_test(tests, formats_have_names_of_their_own);
     tcase_add_test(tests, a_template_says_its_format);
+    tcase_add_loop_test(tests, what_a_format_lets_stand_beside, 0,
+                        sizeof variants / sizeof *variants);
 }
