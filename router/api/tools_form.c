@@ -4,6 +4,7 @@
 #include "model/text/grammar/pack.h"
 #include "model/text/template/template_tools.h"
 #include "router/api/json_put.h"
+#include "router/api/tools_text.h"
 
 #include <string.h>
 
@@ -254,6 +255,41 @@ static enum status put_calls(struct ask *ask, const struct toolbox *box, unsigne
                                                  : put_row(ask, box, special, calls);
 }
 
+/* A text that is not the beginning of a call of any tool. Where schemas are too long, it is none of a call of any name. */
+static enum status put_other(struct ask *ask, const struct toolbox *box,
+                             struct grammar_part *text) {
+    const struct tool_format *format = box->format;
+    struct span *starts = arena_alloc(&ask->arena, (box->n + 1) * sizeof *starts);
+    struct buf buf;
+    size_t n = 1;
+    if (!starts)
+        return STATUS_NOMEM;
+    starts[0] = format->marks[TOOL_MARK_CALL];
+    for (size_t i = 0; i < box->n && !box->loose; i++) {
+        buf_init(&buf, 0);
+        buf_append(&buf, format->before_name.bytes, format->before_name.n);
+        buf_append(&buf, box->all[i].name.bytes, box->all[i].name.n);
+        buf_append(&buf, format->before_arguments.bytes, 1); /* ends the name */
+        char *copy =
+            buf_status(&buf) == STATUS_OK ? arena_copy(&ask->arena, buf.data, buf.n) : NULL;
+        if (box->all[i].allowed)
+            starts[n++] = (struct span){copy, buf.n};
+        buf_fini(&buf);
+        if (!copy)
+            return STATUS_NOMEM;
+    }
+    if (box->loose)
+        starts[n++] = format->before_name;
+    buf_init(&buf, GRAMMAR_PACKED_MAX);
+    tools_text_other(starts, n, &buf);
+    enum status status = buf_status(&buf);
+    char *copy = status == STATUS_OK ? arena_copy(&ask->arena, buf.data, buf.n) : NULL;
+    *text = (struct grammar_part){
+        .kind = GRAMMAR_GBNF, .text = {copy, buf.n}, .region = SPAN(TOOLS_CONTENT)};
+    buf_fini(&buf);
+    return copy ? STATUS_OK : status == STATUS_LIMIT ? status : STATUS_NOMEM;
+}
+
 /* Calls, where they are required. Else a text, or what the request's form says, or calls behind a text. */
 static enum status put_answer(struct ask *ask, const struct toolbox *box, unsigned special,
                               const struct grammar_part *form, struct grammar_part *answer) {
@@ -263,8 +299,11 @@ static enum status put_answer(struct ask *ask, const struct toolbox *box, unsign
     if (!behind || !either)
         return STATUS_NOMEM;
     TRY(put_calls(ask, box, special, &calls));
-    if (form) {
-        either[0] = *form;
+    if (form || box->format->calls == TOOL_CALLS_ONE) {
+        if (form)
+            either[0] = *form;
+        else
+            TRY(put_other(ask, box, &either[0]));
         either[0].region = SPAN(TOOLS_CONTENT);
         either[1] = calls;
         *answer = list_part(GRAMMAR_EITHER, either, 2);

@@ -7,6 +7,7 @@
 
 static const struct tool_format *const formats[] = {
     &tool_format_hermes,
+    &tool_format_llama3,
     &tool_format_mistral,
     &tool_format_mistral_id,
     &tool_format_mistral_list,

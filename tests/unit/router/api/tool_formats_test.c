@@ -404,6 +404,9 @@ static const struct recognised {
     {"[TOOL_CALLS]' + name + '[CALL_ID]' + id + '[ARGS]' + arguments", "mistral-id"},
     {"[TOOL_CALLS]' + name + '[ARGS]' + arguments", "mistral"},
     {"[TOOL_RESULTS]' + content + '[ARGS]", NULL},
+    {"<|eot_id|> ipython '{\"name\": \"' + name + '\", \"parameters\": ' + x + '}'", "llama3"},
+    {"<|eot_id|> '{\"name\": \"' + name + '\", \"parameters\": ' + x + '}'", NULL},
+    {"<|eot_id|> ipython <function=' + name + '>{\"name\": \"parameters\": }", NULL},
     {"", NULL},
 };
 
@@ -440,6 +443,23 @@ static const struct variant {
     {"mistral-id", "[TOOL_CALLS]get_it[ARGS]{}", true},
     {"mistral-id", "[TOOL_CALLS]get_it[CALL_ID]abcdefgh[ARGS]{}", false},
     {"mistral-id", "[TOOL_CALLS]get_it[CALL_ID]abcdefgh12[ARGS]{}", false},
+    {"llama3", "{\"name\": \"get_it\", \"parameters\": {}}", true},
+    {"llama3", "<|python_tag|>{\"name\": \"get_it\", \"parameters\": {}}", true},
+    {"llama3", "{\"name\": \"get_it\", \"parameters\": []}", false},
+    {"llama3", "{\"name\": \"get_it\", \"arguments\": {}}", false},
+    {"llama3", "{\"name\": \"get_it\"}", false},
+    {"llama3",
+     "{\"name\": \"get_it\", \"parameters\": {}}{\"name\": \"get_it\", \"parameters\": {}}", false},
+    {"llama3", "{\"name\": \"get_i\", \"parameters\": []}", true},
+    {"llama3", "{\"name\": \"get_it2\"}", true},
+    {"llama3", "{\"name\": \"Bob\", \"age\": 7}", true},
+    {"llama3", "{\"name\"", true},
+    {"llama3", "{", true},
+    {"llama3", "<|python_ta", true},
+    {"llama3", "<|python_tag|>", false},
+    {"llama3", "<|python_tag|>print(1)", false},
+    {"llama3", "x {\"name\": \"get_it\"}", true},
+    {"llama3", "\n\xc3\xa9", true},
 };
 
 START_TEST(what_a_format_lets_stand_beside) {
@@ -452,6 +472,45 @@ START_TEST(what_a_format_lets_stand_beside) {
 }
 END_TEST
 
+/* Names that share nothing: so many that texts are told from calls by each of them, and so many more that any name is one. */
+START_TEST(many_long_names_are_served) {
+    static const struct {
+        int n, length;
+        bool text_of_a_name;
+    } cases[] = {{1, 128, true}, {40, 30, true}, {12, 128, true}, {128, 128, false}};
+    char *body = malloc(1 << 16);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct random random = {.state = i};
+        struct api_error error = {0};
+        struct ask ask;
+        const struct ask_limits limits = {.model = "m",
+                                          .n_tokens = 1000,
+                                          .prompt_max = 4000,
+                                          .tool_format = tool_format_find("llama3")};
+        int n = sprintf(body, "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tools\":[");
+        for (int tool = 0; tool < cases[i].n; tool++) {
+            n += sprintf(body + n, "%s{\"type\":\"function\",\"function\":{\"name\":\"",
+                         tool > 0 ? "," : "");
+            for (int at = 0; at < cases[i].length; at++)
+                body[n++] = (char)('a' + below(&random, 26));
+            n += sprintf(body + n, "\"}}");
+        }
+        n += sprintf(body + n, "]}");
+        ask_init(&ask);
+        const struct span span = {body, (size_t)n};
+        ck_assert_msg(dialect_chat.parse(&span, &limits, &ask, &error) == STATUS_OK, "%zu: %s", i,
+                      error.error.text);
+        ck_assert_msg(tools_compile(&ask, &error.error) == STATUS_OK, "%zu: %s", i,
+                      error.error.text);
+        ck_assert(takes(&ask, "text"));
+        ck_assert_int_eq(takes(&ask, "{\"name\": \"Bob\"}"), cases[i].text_of_a_name);
+        ask_drop_body(&ask);
+        ask_fini(&ask);
+    }
+    free(body);
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_loop_test(tests, what_is_written_is_read, 0, n_formats());
     tcase_add_loop_test(tests, nothing_else_is_taken, 0, n_formats());
@@ -459,4 +518,5 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_template_says_its_format);
     tcase_add_loop_test(tests, what_a_format_lets_stand_beside, 0,
                         sizeof variants / sizeof *variants);
+    tcase_add_test(tests, many_long_names_are_served);
 }
