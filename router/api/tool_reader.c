@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/utf8.h"
 #include "model/text/grammar/grammar.h"
+#include "router/api/tool_arguments.h"
 #include "router/api/tools.h"
 
 #include <stdlib.h>
@@ -21,9 +22,11 @@ struct tool_reader {
     char escape[6]; /* (n_escape) of that text, which is a JSON string: not whole yet */
     unsigned n_escape;
     uint32_t n_calls;
-    bool is_open;      /* the last call has no end yet */
-    bool in_arguments; /* its arguments have begun */
-    bool is_custom;    /* the tool of the last call, or of the one that begins */
+    struct tool_arguments arguments; /* of the last call, where JSON is made of them */
+    struct buf json;                 /* owned: that, of one run */
+    bool is_open;                    /* the last call has no end yet */
+    bool in_arguments;               /* its arguments have begun */
+    bool is_custom;                  /* the tool of the last call, or of the one that begins */
 };
 
 enum status tool_reader_new(struct grammar *grammar, struct tool_reader **reader) {
@@ -34,6 +37,7 @@ enum status tool_reader_new(struct grammar *grammar, struct tool_reader **reader
     buf_init(&made->blanks, 0);
     buf_init(&made->name, 0);
     buf_init(&made->head, 0);
+    buf_init(&made->json, 0);
     buf_init(&made->said, 0);
     buf_init(&made->pieces, 0);
     buf_init(&made->input, 0);
@@ -56,6 +60,7 @@ void tool_reader_free(struct tool_reader *reader) {
     buf_fini(&reader->blanks);
     buf_fini(&reader->name);
     buf_fini(&reader->head);
+    buf_fini(&reader->json);
     buf_fini(&reader->said);
     buf_fini(&reader->pieces);
     buf_fini(&reader->input);
@@ -138,6 +143,7 @@ static void take(struct tool_reader *reader, const struct grammar_span *span) {
         reader->n_calls++;
         reader->is_open = true;
         reader->in_arguments = false;
+        reader->arguments = (struct tool_arguments){0};
         add_piece(reader, TOOL_PIECE_NAME, reader->name.data, reader->name.n);
         buf_clear(&reader->name);
         reader->n_escape = 0;
@@ -150,11 +156,26 @@ static void take(struct tool_reader *reader, const struct grammar_span *span) {
             add_piece(reader, TOOL_PIECE_ARGUMENTS, bytes, n);
         reader->is_open = !span->ends;
         reader->in_arguments = true;
+    } else if (tool_arguments_take(&reader->arguments, region, bytes, n, &reader->json)) {
+        add_piece(reader, TOOL_PIECE_ARGUMENTS, reader->json.data, reader->json.n);
+        buf_clear(&reader->json);
+        reader->is_open = !tool_arguments_whole(&reader->arguments);
     } else if (reader->in_arguments) { /* their end was told without the byte behind it */
         reader->is_open = false;
     }
     buf_consume(&reader->pending, n);
     reader->told = span->end;
+}
+
+/* A run at the end of an answer that was cut, which only the grammar's first reading puts there. What may have been the tag behind a
+ * value is none of the value. */
+static void take_doubtful(struct tool_reader *reader, const struct grammar_span *span) {
+    if (span->region && strcmp(span->region, TOOLS_TEXT) == 0) {
+        buf_consume(&reader->pending, (size_t)(span->end - span->begin));
+        reader->told = span->end;
+    } else {
+        take(reader, span);
+    }
 }
 
 /* From here on all is content, and so is a call that has not begun. */
@@ -175,8 +196,10 @@ enum status tool_reader_push(struct tool_reader *reader, struct span text, bool 
             take(reader, &span);
         give_up(reader);
     }
-    while (reader->state && grammar_next_span(reader->state, is_last, &span))
+    while (reader->state && grammar_next_span(reader->state, false, &span))
         take(reader, &span);
+    while (reader->state && is_last && grammar_next_span(reader->state, true, &span))
+        take_doubtful(reader, &span);
     if ((is_last || !reader->state) && reader->pending.n > 0) {
         add_content(reader, reader->pending.data, reader->pending.n);
         buf_clear(&reader->pending);
@@ -190,8 +213,8 @@ enum status tool_reader_push(struct tool_reader *reader, struct span text, bool 
     bool whole =
         buf_status(&reader->pending) == STATUS_OK && buf_status(&reader->blanks) == STATUS_OK &&
         buf_status(&reader->name) == STATUS_OK && buf_status(&reader->head) == STATUS_OK &&
-        buf_status(&reader->said) == STATUS_OK && buf_status(&reader->pieces) == STATUS_OK &&
-        buf_status(&reader->input) == STATUS_OK;
+        buf_status(&reader->json) == STATUS_OK && buf_status(&reader->said) == STATUS_OK &&
+        buf_status(&reader->pieces) == STATUS_OK && buf_status(&reader->input) == STATUS_OK;
     return whole ? STATUS_OK : STATUS_NOMEM;
 }
 

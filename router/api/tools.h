@@ -12,6 +12,12 @@
 #define TOOLS_ARGUMENTS "arguments"
 #define TOOLS_INPUT     "input" /* a custom tool's text, as a JSON string */
 
+/* And of arguments in tags, of which JSON is made (tool_arguments.h). */
+#define TOOLS_PARAMETER "parameter" /* a name */
+#define TOOLS_TEXT      "text"      /* a value that is this text */
+#define TOOLS_VALUE     "value"     /* one that is JSON */
+#define TOOLS_END       "end"       /* begins behind the last value */
+
 #define TOOLS_NAME_MAX 128 /* bytes of a tool's name */
 
 /* After the other fields, of which `response_format` and its like have set ask->format. Where tools may be called, ask->calls

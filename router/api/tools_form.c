@@ -3,74 +3,11 @@
 #include "base/buf.h"
 #include "model/text/grammar/pack.h"
 #include "model/text/template/template_tools.h"
-#include "router/api/json_put.h"
+#include "router/api/tools_schema.h"
+#include "router/api/tools_tags.h"
 #include "router/api/tools_text.h"
 
 #include <string.h>
-
-/* --- schemas without what is only for readers ---------------------------------------------- */
-
-static bool is_one_of(const char *name, const char *const *names) {
-    for (; *names; names++)
-        if (strcmp(name, *names) == 0)
-            return true;
-    return false;
-}
-
-enum place { IN_SCHEMA, IN_NAMED_SCHEMAS, IN_VALUE };
-
-static enum place place_of(enum place place, const char *key) {
-    static const char *const maps[] = {"properties",  "patternProperties", "$defs",
-                                       "definitions", "dependentSchemas",  NULL};
-    static const char *const values[] = {"enum", "const", "required", "type", NULL};
-    if (place == IN_NAMED_SCHEMAS)
-        return IN_SCHEMA;
-    if (place == IN_VALUE || is_one_of(key, values))
-        return IN_VALUE;
-    return is_one_of(key, maps) ? IN_NAMED_SCHEMAS : IN_SCHEMA;
-}
-
-static void put_schema(const json_t *value, enum place place, struct buf *out) {
-    static const char *const told[] = {"title",    "description", "default",
-                                       "examples", "$comment",    "deprecated",
-                                       "readOnly", "writeOnly",   NULL};
-    const char *key;
-    json_t *entry;
-    size_t i;
-    if (json_is_object(value)) {
-        bool any = false;
-        buf_putc(out, '{');
-        json_object_foreach((json_t *)(uintptr_t)value, key, entry) {
-            if (place == IN_SCHEMA && is_one_of(key, told))
-                continue;
-            if (any)
-                buf_putc(out, ',');
-            any = true;
-            json_put_string(out, key, strlen(key));
-            buf_putc(out, ':');
-            put_schema(entry, place_of(place, key), out);
-        }
-        buf_putc(out, '}');
-    } else if (json_is_array(value)) {
-        buf_putc(out, '[');
-        json_array_foreach((json_t *)(uintptr_t)value, i, entry) {
-            if (i > 0)
-                buf_putc(out, ',');
-            put_schema(entry, place, out);
-        }
-        buf_putc(out, ']');
-    } else if (json_is_string(value)) {
-        json_put_string(out, json_string_value(value), json_string_length(value));
-    } else if (json_is_integer(value)) {
-        json_put_int(out, json_integer_value(value));
-    } else if (json_is_real(value)) {
-        buf_printf(out, "%.17g", json_real_value(value));
-    } else {
-        buf_puts(out, json_is_true(value) ? "true" : json_is_false(value) ? "false" : "null");
-    }
-}
-
-/* --- the form of an answer ----------------------------------------------------------------- */
 
 static struct grammar_part *new_parts(struct ask *ask, size_t n) {
     struct grammar_part *parts = arena_alloc(&ask->arena, n * sizeof *parts);
@@ -102,22 +39,16 @@ static enum status put_input(struct ask *ask, const struct tool *tool, struct gr
 
 static enum status put_arguments(struct ask *ask, const struct toolbox *box,
                                  const struct tool *tool, struct grammar_part *part) {
-    struct buf schema;
     if (tool->input)
         return put_input(ask, tool, part);
-    *part = (struct grammar_part){.kind = GRAMMAR_JSON_OBJECT, .region = SPAN(TOOLS_ARGUMENTS)};
-    if (!tool->parameters || json_object_size(tool->parameters) == 0 ||
-        (box->loose && !tool->strict))
-        return STATUS_OK;
-    part->kind = GRAMMAR_JSON_SCHEMA;
-    part->lenient = !tool->strict;
-    buf_init(&schema, ASK_ARENA_BYTES);
-    put_schema(tool->parameters, IN_SCHEMA, &schema);
-    enum status status = buf_status(&schema);
-    char *copy = status == STATUS_OK ? arena_copy(&ask->arena, schema.data, schema.n) : NULL;
-    part->text = (struct span){copy, schema.n};
-    buf_fini(&schema);
-    return copy ? STATUS_OK : status == STATUS_LIMIT ? status : STATUS_NOMEM;
+    bool any = box->loose && !tool->strict;
+    if (box->format->arguments == TOOL_ARGUMENTS_TAGS)
+        return tools_tags_part(ask, box, tool, part);
+    *part = (struct grammar_part){.kind = GRAMMAR_JSON_OBJECT};
+    if (tool->parameters && json_object_size(tool->parameters) > 0 && !any)
+        TRY(tools_schema_part(ask, tool->parameters, NULL, !tool->strict, part));
+    part->region = SPAN(TOOLS_ARGUMENTS);
+    return STATUS_OK;
 }
 
 /* Which of the format's marks are special tokens here: bit i is mark i. */
@@ -324,6 +255,7 @@ enum status tools_form(struct ask *ask, const struct ask_limits *limits, const s
     struct buf packed;
     if (!text)
         return STATUS_NOMEM;
+    TRY(tools_tags_check(box));
     TRY(put_answer(ask, box, 0, form, text));
     TRY(put_answer(ask, box, limits->tool_marks_special, form, &masked));
     buf_init(&packed, GRAMMAR_PACKED_MAX);

@@ -6,11 +6,8 @@
 #include <string.h>
 
 static const struct tool_format *const formats[] = {
-    &tool_format_hermes,
-    &tool_format_llama3,
-    &tool_format_mistral,
-    &tool_format_mistral_id,
-    &tool_format_mistral_list,
+    &tool_format_hermes,     &tool_format_llama3,       &tool_format_mistral,
+    &tool_format_mistral_id, &tool_format_mistral_list, &tool_format_qwen3_coder,
 };
 
 const struct tool_format *tool_format_nth(size_t n) {

@@ -21,6 +21,14 @@ enum tool_mark {
 /* How arguments are written. */
 enum tool_arguments {
     TOOL_ARGUMENTS_JSON, /* as an object */
+    TOOL_ARGUMENTS_TAGS, /* a name and a value each, in tags */
+};
+
+struct tool_tags {
+    struct span before_name, before_value;
+    struct span end_value;    /* stands in no value that is a text */
+    struct span behind_value; /* begins with it */
+    struct span end;          /* of all arguments */
 };
 
 struct tool_format {
@@ -40,6 +48,7 @@ struct tool_format {
     struct span before_name;
     struct span before_arguments;
     enum tool_arguments arguments;
+    struct tool_tags tags;
     const char
         *beside; /* a regular expression of what may stand behind the arguments; NULL: nothing */
     struct span behind;  /* the arguments, and the last in it before the mark of the end */

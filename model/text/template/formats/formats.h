@@ -8,3 +8,4 @@ extern const struct tool_format tool_format_llama3;
 extern const struct tool_format tool_format_mistral;
 extern const struct tool_format tool_format_mistral_id;
 extern const struct tool_format tool_format_mistral_list;
+extern const struct tool_format tool_format_qwen3_coder;

@@ -1,11 +1,7 @@
 /* Every format of calls, and one that only stands here: what is written in it is read as it was meant, however it comes and wherever
  * it is cut, with all that a request may say of its calls. */
-#include "model/text/grammar/grammar.h"
-#include "model/text/template/tool_format.h"
-#include "router/api/dialect.h"
 #include "router/api/tool_reader.h"
-#include "router/api/tools.h"
-#include "tests/support/suite.h"
+#include "tests/unit/router/api/tool_rig.h"
 
 #include "base/random.h"
 
@@ -84,7 +80,7 @@ static json_t *some_text(struct random *random) {
     char text[256] = "";
     for (uint64_t n = below(random, 5); n > 0; n--)
         strcat(text, pieces[below(random, sizeof pieces / sizeof *pieces)]);
-    return json_string(text);
+    return json_string(strstr(text, "\n</parameter>") ? "x" : text); /* no text in tags has it */
 }
 
 static json_t *some_arguments(struct random *random, int tool) {
@@ -135,8 +131,23 @@ static void put_json(char *text, const json_t *value) {
 }
 
 static void put_arguments(const struct tool_format *format, const json_t *arguments, char *text) {
-    if (format->arguments == TOOL_ARGUMENTS_JSON)
+    const char *name;
+    json_t *value;
+    if (format->arguments == TOOL_ARGUMENTS_JSON) {
         put_json(text, arguments);
+        return;
+    }
+    json_object_foreach((json_t *)(uintptr_t)arguments, name, value) {
+        put(text, format->tags.before_name);
+        strcat(text, name);
+        put(text, format->tags.before_value);
+        if (json_is_string(value))
+            strcat(text, json_string_value(value));
+        else
+            put_json(text, value);
+        put(text, format->tags.behind_value);
+    }
+    put(text, format->tags.end);
 }
 
 static void put_call(const struct tool_format *format, struct random *random, int tool,
@@ -197,24 +208,13 @@ static void drop(struct answer *answer) {
 
 /* The answer's grammar, of all tools and these fields. */
 static void open_ask(const struct tool_format *format, const char *fields, struct ask *ask) {
-    struct ask_limits limits = {
-        .model = "m", .n_tokens = 1000, .prompt_max = 4000, .tool_format = format};
-    struct api_error error = {0};
-    char body[4096];
-    int n = snprintf(body, sizeof body,
-                     "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tools\":[");
+    char tools[2048];
+    int n = 0;
     for (int i = 0; i < N_TOOLS; i++)
-        n += snprintf(body + n, sizeof body - (size_t)n,
+        n += snprintf(tools + n, sizeof tools - (size_t)n,
                       "%s{\"type\":\"function\",\"function\":{\"name\":\"%s\",\"parameters\":%s}}",
                       i > 0 ? "," : "", names[i], schemas[i]);
-    n += snprintf(body + n, sizeof body - (size_t)n, "]%s}", fields);
-    const struct span span = {body, (size_t)n};
-    ask_init(ask);
-    ck_assert_msg(dialect_chat.parse(&span, &limits, ask, &error) == STATUS_OK, "%s: %s", fields,
-                  error.error.text);
-    ck_assert_msg(ask->calls && tools_compile(ask, &error.error) == STATUS_OK, "%s: %s", fields,
-                  error.error.text);
-    ask_drop_body(ask);
+    rig_open(format, tools, fields, ask);
 }
 
 struct told {
@@ -339,16 +339,6 @@ START_TEST(what_is_written_is_read) {
 }
 END_TEST
 
-/* Whether an answer may be this. */
-static bool takes(const struct ask *ask, const char *text) {
-    struct grammar_state *state;
-    size_t n;
-    ck_assert_int_eq(grammar_state_new(ask->calls_grammar, 0, &state), STATUS_OK);
-    bool takes = grammar_follow(state, span_of(text), &n) == STATUS_OK && grammar_may_end(state);
-    grammar_state_free(state);
-    return takes;
-}
-
 /* One more call than there may be, another tool than the chosen, none where there must be one, no end. */
 START_TEST(nothing_else_is_taken) {
     const struct tool_format *format = format_nth(_i);
@@ -362,18 +352,18 @@ START_TEST(nothing_else_is_taken) {
             some_answer(format, &random, n, choice->tool, false, &answer);
             bool fits = n >= choice->n_min && n <= choice->n_max &&
                         (n < 2 || format->calls != TOOL_CALLS_ONE);
-            ck_assert_msg(takes(&ask, answer.text) == fits, "%s%s: %s", format->name,
+            ck_assert_msg(rig_takes(&ask, answer.text) == fits, "%s%s: %s", format->name,
                           choice->fields, answer.text);
             if (n > 0) {
                 answer.text[strlen(answer.text) - 1] = '\0';
-                ck_assert_msg(!takes(&ask, answer.text), "%s%s: %s", format->name, choice->fields,
-                              answer.text);
+                ck_assert_msg(!rig_takes(&ask, answer.text), "%s%s: %s", format->name,
+                              choice->fields, answer.text);
             }
             drop(&answer);
         }
         if (choice->tool >= 0) {
             some_answer(format, &random, 1, 0, false, &answer);
-            ck_assert_msg(!takes(&ask, answer.text), "%s: %s", format->name, answer.text);
+            ck_assert_msg(!rig_takes(&ask, answer.text), "%s: %s", format->name, answer.text);
             drop(&answer);
         }
         ask_fini(&ask);
@@ -393,130 +383,8 @@ START_TEST(formats_have_names_of_their_own) {
 }
 END_TEST
 
-/* What real templates have, shortened, and what only resembles it. */
-static const struct recognised {
-    const char *text, *name;
-} recognised[] = {
-    {"<tool_call>\n{\"name\": \"' + name + '\", \"arguments\": ' + x + '}\n</tool_call>", "hermes"},
-    {"<tool_call>' + name + '\n<arg_key>' + k + '</arg_key>\n</tool_call>", NULL},
-    {"<tool_call></tool_call> <tool_calls>[{\"name\": , \"arguments\": }]</tool_calls>", NULL},
-    {"[TOOL_CALLS][' + (call.function | tojson)[:-1] + ', \"id\": \"' + call.id", "mistral-list"},
-    {"[TOOL_CALLS]' + name + '[CALL_ID]' + id + '[ARGS]' + arguments", "mistral-id"},
-    {"[TOOL_CALLS]' + name + '[ARGS]' + arguments", "mistral"},
-    {"[TOOL_RESULTS]' + content + '[ARGS]", NULL},
-    {"<|eot_id|> ipython '{\"name\": \"' + name + '\", \"parameters\": ' + x + '}'", "llama3"},
-    {"<|eot_id|> '{\"name\": \"' + name + '\", \"parameters\": ' + x + '}'", NULL},
-    {"<|eot_id|> ipython <function=' + name + '>{\"name\": \"parameters\": }", NULL},
-    {"", NULL},
-};
-
-START_TEST(a_template_says_its_format) {
-    for (size_t i = 0; i < sizeof recognised / sizeof *recognised; i++) {
-        const struct tool_format *format = tool_format_of(span_of(recognised[i].text));
-        const char *name = recognised[i].name;
-        ck_assert_msg(!format == !name && (!name || strcmp(format->name, name) == 0), "%s: %s",
-                      recognised[i].text, format ? format->name : "none");
-    }
-}
-END_TEST
-
-/* What of a call is only read past, and what may not stand there. */
-static const struct variant {
-    const char *format, *text;
-    bool fits;
-} variants[] = {
-    {"mistral-list", "[TOOL_CALLS] [{\"name\": \"get_it\", \"arguments\": {}}]", true},
-    {"mistral-list", "[TOOL_CALLS][{\"name\": \"get_it\", \"arguments\": {}}]", true},
-    {"mistral-list", "[TOOL_CALLS]  [{\"name\": \"get_it\", \"arguments\": {}}]", false},
-    {"mistral-list",
-     "[TOOL_CALLS][{\"name\": \"get_it\", \"arguments\": {}, \"id\": \"abcdefgh1\"}]", true},
-    {"mistral-list",
-     "[TOOL_CALLS][{\"name\": \"get_it\", \"arguments\": {}, \"id\": \"abcdefgh\"}]", false},
-    {"mistral-list",
-     "[TOOL_CALLS][{\"name\": \"get_it\", \"arguments\": {}, \"id\": \"abcdefgh12\"}]", false},
-    {"mistral-list", "[TOOL_CALLS][]", false},
-    {"mistral-list", "[TOOL_CALLS][{\"name\": \"get_it\", \"arguments\": {}}, ]", false},
-    {"mistral", "[TOOL_CALLS]get_it[ARGS]{}[TOOL_CALLS]get_it[ARGS]{}", true},
-    {"mistral", "[TOOL_CALLS]get_it[CALL_ID]abcdefgh1[ARGS]{}", false},
-    {"mistral", "[TOOL_CALLS]get_it{}", false},
-    {"mistral-id", "[TOOL_CALLS]get_it[CALL_ID]abcdefgh1[ARGS]{}", true},
-    {"mistral-id", "[TOOL_CALLS]get_it[ARGS]{}", true},
-    {"mistral-id", "[TOOL_CALLS]get_it[CALL_ID]abcdefgh[ARGS]{}", false},
-    {"mistral-id", "[TOOL_CALLS]get_it[CALL_ID]abcdefgh12[ARGS]{}", false},
-    {"llama3", "{\"name\": \"get_it\", \"parameters\": {}}", true},
-    {"llama3", "<|python_tag|>{\"name\": \"get_it\", \"parameters\": {}}", true},
-    {"llama3", "{\"name\": \"get_it\", \"parameters\": []}", false},
-    {"llama3", "{\"name\": \"get_it\", \"arguments\": {}}", false},
-    {"llama3", "{\"name\": \"get_it\"}", false},
-    {"llama3",
-     "{\"name\": \"get_it\", \"parameters\": {}}{\"name\": \"get_it\", \"parameters\": {}}", false},
-    {"llama3", "{\"name\": \"get_i\", \"parameters\": []}", true},
-    {"llama3", "{\"name\": \"get_it2\"}", true},
-    {"llama3", "{\"name\": \"Bob\", \"age\": 7}", true},
-    {"llama3", "{\"name\"", true},
-    {"llama3", "{", true},
-    {"llama3", "<|python_ta", true},
-    {"llama3", "<|python_tag|>", false},
-    {"llama3", "<|python_tag|>print(1)", false},
-    {"llama3", "x {\"name\": \"get_it\"}", true},
-    {"llama3", "\n\xc3\xa9", true},
-};
-
-START_TEST(what_a_format_lets_stand_beside) {
-    const struct variant *variant = &variants[_i];
-    struct ask ask;
-    open_ask(tool_format_find(variant->format), "", &ask);
-    ck_assert_msg(takes(&ask, variant->text) == variant->fits, "%s: %s", variant->format,
-                  variant->text);
-    ask_fini(&ask);
-}
-END_TEST
-
-/* Names that share nothing: so many that texts are told from calls by each of them, and so many more that any name is one. */
-START_TEST(many_long_names_are_served) {
-    static const struct {
-        int n, length;
-        bool text_of_a_name;
-    } cases[] = {{1, 128, true}, {40, 30, true}, {12, 128, true}, {128, 128, false}};
-    char *body = malloc(1 << 16);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct random random = {.state = i};
-        struct api_error error = {0};
-        struct ask ask;
-        const struct ask_limits limits = {.model = "m",
-                                          .n_tokens = 1000,
-                                          .prompt_max = 4000,
-                                          .tool_format = tool_format_find("llama3")};
-        int n = sprintf(body, "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tools\":[");
-        for (int tool = 0; tool < cases[i].n; tool++) {
-            n += sprintf(body + n, "%s{\"type\":\"function\",\"function\":{\"name\":\"",
-                         tool > 0 ? "," : "");
-            for (int at = 0; at < cases[i].length; at++)
-                body[n++] = (char)('a' + below(&random, 26));
-            n += sprintf(body + n, "\"}}");
-        }
-        n += sprintf(body + n, "]}");
-        ask_init(&ask);
-        const struct span span = {body, (size_t)n};
-        ck_assert_msg(dialect_chat.parse(&span, &limits, &ask, &error) == STATUS_OK, "%zu: %s", i,
-                      error.error.text);
-        ck_assert_msg(tools_compile(&ask, &error.error) == STATUS_OK, "%zu: %s", i,
-                      error.error.text);
-        ck_assert(takes(&ask, "text"));
-        ck_assert_int_eq(takes(&ask, "{\"name\": \"Bob\"}"), cases[i].text_of_a_name);
-        ask_drop_body(&ask);
-        ask_fini(&ask);
-    }
-    free(body);
-}
-END_TEST
-
 void suite_add(TCase *tests) {
     tcase_add_loop_test(tests, what_is_written_is_read, 0, n_formats());
     tcase_add_loop_test(tests, nothing_else_is_taken, 0, n_formats());
     tcase_add_test(tests, formats_have_names_of_their_own);
-    tcase_add_test(tests, a_template_says_its_format);
-    tcase_add_loop_test(tests, what_a_format_lets_stand_beside, 0,
-                        sizeof variants / sizeof *variants);
-    tcase_add_test(tests, many_long_names_are_served);
 }

@@ -1,0 +1,62 @@
+#include "router/api/tool_arguments.h"
+
+#include "router/api/json_put.h"
+#include "router/api/tools.h"
+
+#include <string.h>
+
+/* Bytes of a text, which are UTF-8 when they have all come. */
+static void put_text(const char *bytes, size_t n, struct buf *json) {
+    for (size_t at = 0, end; at < n; at = end) {
+        bool is_ascii = (unsigned char)bytes[at] < 0x80;
+        for (end = at + 1; end < n && ((unsigned char)bytes[end] < 0x80) == is_ascii;)
+            end++;
+        if (is_ascii)
+            json_put_text(json, bytes + at, end - at);
+        else
+            buf_append(json, bytes + at, end - at);
+    }
+}
+
+/* A name without a value is that of an empty text. */
+static void end_value(struct tool_arguments *arguments, struct buf *json) {
+    if (arguments->at == TOOL_ARGUMENTS_NAMED)
+        buf_puts(json, "\": \"\"");
+    if (arguments->at == TOOL_ARGUMENTS_TEXT)
+        buf_putc(json, '"');
+}
+
+static void begin_value(struct tool_arguments *arguments, bool is_text, struct buf *json) {
+    if (arguments->at == TOOL_ARGUMENTS_NAMED)
+        buf_puts(json, is_text ? "\": \"" : "\": ");
+    arguments->at = is_text ? TOOL_ARGUMENTS_TEXT : TOOL_ARGUMENTS_VALUE;
+}
+
+bool tool_arguments_take(struct tool_arguments *arguments, const char *region, const char *bytes,
+                         size_t n, struct buf *json) {
+    if (strcmp(region, TOOLS_PARAMETER) == 0) {
+        if (arguments->at != TOOL_ARGUMENTS_NAME) {
+            end_value(arguments, json);
+            buf_puts(json, arguments->at == TOOL_ARGUMENTS_NONE ? "{\"" : ", \"");
+        }
+        arguments->at = TOOL_ARGUMENTS_NAME;
+        put_text(bytes, n, json);
+    } else if (strcmp(region, TOOLS_TEXT) == 0) {
+        begin_value(arguments, true, json);
+        put_text(bytes, n, json);
+    } else if (strcmp(region, TOOLS_VALUE) == 0) {
+        begin_value(arguments, false, json);
+        buf_append(json, bytes, n);
+    } else if (strcmp(region, TOOLS_END) == 0) {
+        if (arguments->at == TOOL_ARGUMENTS_WHOLE)
+            return true;
+        end_value(arguments, json);
+        buf_puts(json, arguments->at == TOOL_ARGUMENTS_NONE ? "{}" : "}");
+        arguments->at = TOOL_ARGUMENTS_WHOLE;
+    } else {
+        if (arguments->at == TOOL_ARGUMENTS_NAME)
+            arguments->at = TOOL_ARGUMENTS_NAMED;
+        return false;
+    }
+    return true;
+}

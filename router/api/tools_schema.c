@@ -1,0 +1,99 @@
+#include "router/api/tools_schema.h"
+
+#include "base/buf.h"
+#include "model/text/grammar/pack.h"
+#include "router/api/json_put.h"
+
+#include <string.h>
+
+static bool is_one_of(const char *name, const char *const *names) {
+    for (; *names; names++)
+        if (strcmp(name, *names) == 0)
+            return true;
+    return false;
+}
+
+enum place { IN_SCHEMA, IN_NAMED_SCHEMAS, IN_VALUE };
+
+static enum place place_of(enum place place, const char *key) {
+    static const char *const maps[] = {"properties",  "patternProperties", "$defs",
+                                       "definitions", "dependentSchemas",  NULL};
+    static const char *const values[] = {"enum", "const", "required", "type", NULL};
+    if (place == IN_NAMED_SCHEMAS)
+        return IN_SCHEMA;
+    if (place == IN_VALUE || is_one_of(key, values))
+        return IN_VALUE;
+    return is_one_of(key, maps) ? IN_NAMED_SCHEMAS : IN_SCHEMA;
+}
+
+/* The value, without what is only for readers where it is a schema. */
+static void put_schema(const json_t *value, enum place place, struct buf *out) {
+    static const char *const told[] = {"title",    "description", "default",
+                                       "examples", "$comment",    "deprecated",
+                                       "readOnly", "writeOnly",   NULL};
+    const char *key;
+    json_t *entry;
+    size_t i;
+    if (json_is_object(value)) {
+        bool any = false;
+        buf_putc(out, '{');
+        json_object_foreach((json_t *)(uintptr_t)value, key, entry) {
+            if (place == IN_SCHEMA && is_one_of(key, told))
+                continue;
+            if (any)
+                buf_putc(out, ',');
+            any = true;
+            json_put_string(out, key, strlen(key));
+            buf_putc(out, ':');
+            put_schema(entry, place_of(place, key), out);
+        }
+        buf_putc(out, '}');
+    } else if (json_is_array(value)) {
+        buf_putc(out, '[');
+        json_array_foreach((json_t *)(uintptr_t)value, i, entry) {
+            if (i > 0)
+                buf_putc(out, ',');
+            put_schema(entry, place, out);
+        }
+        buf_putc(out, ']');
+    } else if (json_is_string(value)) {
+        json_put_string(out, json_string_value(value), json_string_length(value));
+    } else if (json_is_integer(value)) {
+        json_put_int(out, json_integer_value(value));
+    } else if (json_is_real(value)) {
+        buf_printf(out, "%.17g", json_real_value(value));
+    } else {
+        buf_puts(out, json_is_true(value) ? "true" : json_is_false(value) ? "false" : "null");
+    }
+}
+
+/* A schema that points into the root's definitions takes them along; its own go before. */
+static void put_with_definitions(const json_t *schema, const json_t *root, struct buf *out) {
+    static const char *const maps[] = {"$defs", "definitions"};
+    put_schema(schema, IN_SCHEMA, out);
+    for (size_t i = 0; i < 2; i++) {
+        const json_t *map = json_object_get(root, maps[i]);
+        if (!json_is_object(schema) || !map || json_object_get(schema, maps[i]) ||
+            !memmem(out->data, out->n, "$ref", 4))
+            continue;
+        out->n--; /* the bracket */
+        buf_puts(out, json_object_size(schema) > 0 ? "," : "");
+        json_put_string(out, maps[i], strlen(maps[i]));
+        buf_putc(out, ':');
+        put_schema(map, IN_NAMED_SCHEMAS, out);
+        buf_putc(out, '}');
+    }
+}
+
+enum status tools_schema_part(struct ask *ask, const json_t *schema, const json_t *root,
+                              bool lenient, struct grammar_part *part) {
+    struct buf text;
+    buf_init(&text, GRAMMAR_PACKED_MAX);
+    put_with_definitions(schema, root, &text);
+    enum status status = buf_status(&text);
+    char *copy = status == STATUS_OK ? arena_copy(&ask->arena, text.data, text.n) : NULL;
+    *part = (struct grammar_part){
+        .kind = GRAMMAR_JSON_SCHEMA, .text = {copy, text.n}, .lenient = lenient};
+    buf_fini(&text);
+    return copy ? STATUS_OK : status == STATUS_LIMIT ? status : STATUS_NOMEM;
+}

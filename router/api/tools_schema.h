@@ -1,0 +1,12 @@
+/* router/api/tools_schema.h: schemas of a tool's arguments as parts of a grammar. Pure, any thread. */
+#pragma once
+
+#include "model/text/grammar/grammar.h"
+#include "router/api/ask.h"
+
+#include <jansson.h>
+
+/* The part, without a region: values of `schema`, which goes without what is only for readers (titles, descriptions, defaults ...).
+ * `root`: whose $defs it may point to, or NULL. Of the ask's arena. STATUS_LIMIT, STATUS_NOMEM. */
+NODISCARD enum status tools_schema_part(struct ask *ask, const json_t *schema, const json_t *root,
+                                        bool lenient, struct grammar_part *part);
