@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/options/options.h"
 #include "base/span.h"
+#include "model/text/template/tool_format.h"
 #include "proto/keys.h"
 #include "proto/message.h"
 #include "router/core/policy/policy.h"
@@ -12,6 +13,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
+
+static const char *tool_format_word(unsigned at) {
+    const struct tool_format *format = tool_format_nth(at);
+    return format ? format->name : NULL;
+}
 
 static const char *policy_word(unsigned at) {
     return policy_table[at] ? policy_table[at]->name : NULL;
@@ -37,6 +43,9 @@ static const struct option_spec table[] = {
     {"generation-config", OPTION_CHOICE, AT(no_generation), "auto", "router", NULL,
      .help = "auto: the model's own sampling defaults hold where a request is silent",
      .choices = "auto none"},
+    {"tool-format", OPTION_WORD, AT(tool_format), "auto", "router", NULL,
+     .help = "how the model writes calls of tools; auto: by its template; none: it calls none",
+     .choices = "auto none", .words = tool_format_word},
     {"default-max-tokens", OPTION_UINT, AT(default_max_tokens), "0", "router", "N",
      .help = "tokens of an answer where a request is silent; 0: the rest of the context, 16 for "
              "completions",

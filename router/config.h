@@ -21,6 +21,7 @@ struct config {
     unsigned dummy;           /* load-format: 1 where the weights are made up */
     const char *served_model; /* "": the model's own name */
     unsigned no_generation;   /* generation-config: 1 where the model's own defaults are not used */
+    const char *tool_format;  /* "auto", "none", or a row of model/text/template/tool_format.c */
     uint32_t default_max_tokens; /* 0: none */
     const char *listen;
     const char *announce;

@@ -83,6 +83,14 @@ static unsigned special_marks(const struct model *model, const struct tool_forma
     return special;
 }
 
+/* How calls are written: by the options, else by the template. */
+static const struct tool_format *tool_format(const struct config *config,
+                                             const struct model *model) {
+    if (strcmp(config->tool_format, "auto") == 0)
+        return model->template.tool_format;
+    return tool_format_find(config->tool_format);
+}
+
 static enum status open_model(struct program *program, struct error *error) {
     struct serving *serving = &program->server.serving;
     const struct config *config = &program->config;
@@ -100,7 +108,7 @@ static enum status open_model(struct program *program, struct error *error) {
                                           .ends = about->stop_ids,
                                           .prompt_max = serving->context,
                                           .max_new = config->default_max_tokens,
-                                          .tool_format = program->model->template.tool_format};
+                                          .tool_format = tool_format(config, program->model)};
     serving->limits.tool_marks_special = special_marks(program->model, serving->limits.tool_format);
     if (!config->no_generation) {
         const struct generation *generation = &program->model->generation;
@@ -411,16 +419,19 @@ static int serve(struct program *program) {
     struct server *server = &program->server;
     struct serving *serving = &server->serving;
     struct error error = {0};
-    char shown[2][ERROR_TEXT_MAX + 64];
+    char shown[3][ERROR_TEXT_MAX + 64];
     if (open_all(program, &error) != STATUS_OK) {
         close_all(program);
         return exit_of(&error);
     }
-    log_info("router ready", "name=%s port=%u tls=%s announce=%s model=%s pid=%d",
+    bool by_template = strcmp(program->config.tool_format, "auto") == 0;
+    const char *tools = tool_format_shown(serving->limits.tool_format,
+                                          by_template ? program->model->template_source : SPAN(""));
+    log_info("router ready", "name=%s port=%u tls=%s announce=%s model=%s tools=%s pid=%d",
              log_text(shown[0], sizeof shown[0], server->name),
              (unsigned)listener_port(server->listener), server->tls ? "yes" : "no",
              link_endpoint(server->link), log_text(shown[1], sizeof shown[1], serving->model),
-             (int)getpid());
+             log_text(shown[2], sizeof shown[2], tools), (int)getpid());
     if (!server->keys && !server->guard.is_loopback)
         log_warn("no API keys: every client that reaches this address can use the model",
                  "listen=%s option=--api-keys",

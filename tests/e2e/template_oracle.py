@@ -11,6 +11,7 @@ jinja2 is set up as transformers does (utils/chat_template_utils.py). Where it r
 beyond transformers: a template that takes no parts gets their texts joined (forms_of()), one that cannot do
 without content an empty text (takes_null()), one that does not know the role `developer` gets `system`, and a
 role that it leaves out is refused (roles_of()). Null members are as if they had not been sent (without_absent()).
+docs/structured.md says which of the templates writes calls of tools in which format; here it is checked.
 What these rules are for is asked of each template without jinja2 (check_promises()); --table FILE writes it down.
 Prints "N passed, M failed, K skipped" and exits with 0 only when nothing failed.
 """
@@ -20,6 +21,7 @@ import functools
 import json
 import os
 import random
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -385,6 +387,31 @@ def check_promises(name, source, command):
     return wrong, (name, kind(system), how, kind(got["called"]), kind(got["tools"]), "holds" if not wrong else "; ".join(wrong))
 
 
+def tool_format_of(path, command):
+    """How the template in that file writes calls of tools, as `tandem model info` says."""
+    told = subprocess.run([*command[:-1], "info", str(path)], capture_output=True, text=True, check=False).stdout
+    return dict(line.split(None, 2)[1:] for line in told.splitlines() if line.startswith("tool calls")).get("calls", "")
+
+
+def tool_format_rows(found):
+    """The rows of docs/structured.md: a format, and its templates."""
+    rows = []
+    for name in sorted({kind for kind in found.values() if kind and kind != "none" and " " not in kind}):
+        rows.append(f"| `{name}` | " + ", ".join(Path(key).stem for key in sorted(found) if found[key] == name) + " |")
+    return rows
+
+
+def check_tool_formats(found):
+    """What is recognised as what is told in the documentation, and nothing else."""
+    text = (Path(__file__).resolve().parents[2] / "docs" / "structured.md").read_text(encoding="utf-8")
+    section = text.partition("| Format | Recognised templates |\n|---|---|\n")[2].partition("\n\n")[0]
+    rows = tool_format_rows(found)
+    if section.splitlines() == rows:
+        return 1, 0
+    print("FAILED: docs/structured.md does not have these rows of templates and their formats of calls:\n" + "\n".join(rows))
+    return 0, 1
+
+
 def write_table(path, rows):
     """One row for each template, and how many there are of each kind."""
     head = ("template", "system", "developer", "tool", "tool, with tools", "promises")
@@ -518,6 +545,7 @@ def main():
     passed = failed = skipped = compared = 0
     print_left = [options.shown]
     rows = []
+    tool_formats = {}
     day = datetime.date.today()
     with tempfile.TemporaryDirectory() as scratch:
         for name, source in templates.items():
@@ -526,6 +554,7 @@ def main():
             is_small = not name.endswith((".jinja", ".gguf"))
             path = Path(scratch) / "template.jinja"
             path.write_bytes(source.encode())
+            tool_formats[name] = tool_format_of(path, command)
             requests = make_requests(options.count if is_small else 150, options.seed, is_small)
             requests += [{**request, "chat_template_kwargs": VARIABLES[name]} for request in requests
                          if name in VARIABLES]
@@ -550,6 +579,9 @@ def main():
             passed, failed = passed + hostile[0], failed + hostile[1]
             refused = check_refusals(command + [str(path)]) if templates else (0, 0)
             passed, failed = passed + refused[0], failed + refused[1]
+    if not options.only and not missing:
+        told = check_tool_formats({name: kind for name, kind in tool_formats.items() if name.endswith(".jinja")})
+        passed, failed = passed + told[0], failed + told[1]
     if options.table:
         write_table(options.table, rows)
     if os.path.exists(options.model) and not options.only:

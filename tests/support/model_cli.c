@@ -1,5 +1,5 @@
-/* tests/support/model_cli.c: `tandem model tokenize`, `detokenize`, `render` and `export-tokenizer`
- * on their own, for the oracles. */
+/* tests/support/model_cli.c: `tandem model tokenize`, `detokenize`, `render`, `info` of a template and
+ * `export-tokenizer` on their own, for the oracles. */
 #include "model/text/tokenizer/tokenizer.h"
 #include "tools/cli/model/model_export.h"
 #include "tools/cli/model/model_render.h"
@@ -31,8 +31,11 @@ int main(int argc, char **argv) {
         return model_detokenize(path, skip_special, stdin, stdout);
     if (path && strcmp(argv[1], "render") == 0)
         return model_render(path, stdin, stdout);
+    if (path && strcmp(argv[1], "info") == 0)
+        return model_render_about(path, stdout);
     fprintf(stderr, "usage: model_cli tokenize|render MODEL [--no-special] [--parse-special]\n"
                     "       model_cli detokenize MODEL [--skip-special]\n"
+                    "       model_cli info TEMPLATE\n"
                     "       model_cli export-tokenizer MODEL FOLDER\n");
     return 2;
 }

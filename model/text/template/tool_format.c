@@ -36,6 +36,12 @@ const struct tool_format *tool_format_of(struct span template_text) {
     return NULL;
 }
 
+const char *tool_format_shown(const struct tool_format *format, struct span template_text) {
+    if (format)
+        return format->name;
+    return has(template_text, "tools") ? "in a form that is not known" : "none";
+}
+
 const struct tool_format *tool_format_find(const char *name) {
     const struct tool_format *format;
     for (size_t i = 0; (format = tool_format_nth(i)) != NULL; i++)

@@ -59,6 +59,9 @@ struct tool_format {
 /* NULL: the template writes calls in no known format, or none at all. */
 const struct tool_format *tool_format_of(struct span template_text);
 
+/* For people: the format's name; else whether the template shows tools to the model at all. */
+const char *tool_format_shown(const struct tool_format *format, struct span template_text);
+
 /* NULL: there is no such format. */
 const struct tool_format *tool_format_find(const char *name);
 

@@ -16,6 +16,7 @@ static const struct option_value values[] = {
     {"load-format", "dummy", "cluster router"},
     {"served-model", "served-19", "router"},
     {"generation-config", "none", "router"},
+    {"tool-format", "mistral", "router"},
     {"default-max-tokens", "23", "router"},
     {"listen", "127.0.0.1:29", "router"},
     {"announce", "ipc:///run/a-31", "router"},
@@ -69,6 +70,7 @@ static void check_texts(const struct config *config) {
     ck_assert_str_eq(config->name, "r-17");
     ck_assert_str_eq(config->model, "hash");
     ck_assert_str_eq(config->served_model, "served-19");
+    ck_assert_str_eq(config->tool_format, "mistral");
     ck_assert_str_eq(config->listen, "127.0.0.1:29");
     ck_assert_str_eq(config->announce, "ipc:///run/a-31");
     ck_assert_str_eq(config->policy, "two_choices");

@@ -44,6 +44,8 @@ static int info(const struct arguments *arguments) {
     struct model *model = NULL;
     struct error error;
     struct model_options how = {.dummy = arguments->dummy, .any_tokenizer = true};
+    if (span_ends(span_of(arguments->at[0]), ".jinja"))
+        return model_render_about(arguments->at[0], stdout);
     if (model_open(arguments->at[0], &how, &model, &error) != STATUS_OK)
         return exit_fail(EXIT_CONFIG, "%s", error.text);
     enum status status = model_check_tensors(model, &error);
@@ -125,6 +127,7 @@ static int run(const struct command *command, int argc, char **argv) {
 int model_command(int argc, char **argv) {
     static const char usage[] =
         "usage: tandem model info MODEL [--json] [--load-format auto|dummy]\n"
+        "       tandem model info TEMPLATE.jinja\n"
         "       tandem model tokenize MODEL [--no-special] [--parse-special]\n"
         "       tandem model detokenize MODEL [--skip-special]\n"
         "       tandem model render MODEL_OR_TEMPLATE\n"

@@ -2,6 +2,7 @@
 
 #include "model/gguf/gguf.h"
 #include "model/model.h"
+#include "model/text/template/tool_format.h"
 #include "model/weights/checkpoint/checkpoint.h"
 
 #include <jansson.h>
@@ -183,6 +184,8 @@ static void print_text(const struct model *model, const struct sums *sums, FILE 
             model->template.kind         ? model->template.kind->name
             : model->template.refusal[0] ? model->template.refusal
                                          : "none");
+    fprintf(out, "tool calls    %s\n",
+            tool_format_shown(model->template.tool_format, model->template_source));
     print_generation(&model->generation, out);
     for (unsigned i = 0; i < model->remarks.n; i++)
         fprintf(out, "not used      %s\n", model->remarks.lines[i]);
@@ -229,6 +232,7 @@ static json_t *build_json(const struct model *model, const struct sums *sums) {
     json_t *stops = json_array();
     json_t *formats = json_object();
     const char *template = model->template.kind ? model->template.kind->name : NULL;
+    const struct tool_format *format = model->template.tool_format;
     for (uint32_t i = 0; i < config->n_stop_ids; i++)
         json_array_append_new(stops, json_integer(config->stop_ids[i]));
     for (unsigned i = 0; i < sums->n_formats; i++)
@@ -258,6 +262,7 @@ static json_t *build_json(const struct model *model, const struct sums *sums) {
     json_object_set_new(object, "tokenizer", json_string(model->tokenizer->kind->name));
     set(object, "tokens", tokenizer_n_tokens(model->tokenizer));
     json_object_set_new(object, "template", template ? json_string(template) : json_null());
+    json_object_set_new(object, "tool_format", format ? json_string(format->name) : json_null());
     json_object_set_new(object, "bos_id", id_or_null(config->bos_id));
     json_object_set_new(object, "eos_id", id_or_null(config->eos_id));
     json_object_set_new(object, "stop_ids", stops);

@@ -7,6 +7,7 @@
 #include "model/model.h"
 #include "model/text/template/template.h"
 #include "model/text/template/template_request.h"
+#include "model/text/template/tool_format.h"
 #include "model/weights/hub.h"
 
 #include <jansson.h>
@@ -94,8 +95,8 @@ static int render_lines(const struct renderer *renderer, FILE *in, FILE *out) {
     return fflush(out) == 0 ? code : EXIT_LINE;
 }
 
-/* A file that holds nothing but a template. */
-static enum status open_template_file(const char *path, struct template *chosen,
+/* A file that holds nothing but a template. *calls: how that writes calls of tools, for people. */
+static enum status open_template_file(const char *path, struct template *chosen, const char **calls,
                                       struct error *error) {
     enum status status = STATUS_NOMEM;
     FILE *file = fopen(path, "rb");
@@ -104,6 +105,8 @@ static enum status open_template_file(const char *path, struct template *chosen,
     if (file && bytes) {
         size_t n = fread(bytes, 1, TEMPLATE_FILE_MAX, file);
         status = template_choose(chosen, &(struct template_source){.text = {bytes, n}}, error);
+        if (status == STATUS_OK)
+            *calls = tool_format_shown(chosen->tool_format, (struct span){bytes, n});
         if (status != STATUS_OK)
             error_prefix(error, "%s", path);
     }
@@ -113,14 +116,27 @@ static enum status open_template_file(const char *path, struct template *chosen,
     return status;
 }
 
+int model_render_about(const char *path, FILE *out) {
+    struct template chosen;
+    struct error error;
+    const char *calls;
+    if (open_template_file(path, &chosen, &calls, &error) != STATUS_OK)
+        return exit_fail(EXIT_CONFIG, "%s", error.text);
+    fprintf(out, "template      %s\ntool calls    %s\n", chosen.kind ? chosen.kind->name : "none",
+            calls);
+    template_fini(&chosen);
+    return fflush(out) == 0 ? EXIT_SUCCESS : EXIT_LINE;
+}
+
 int model_render(const char *path, FILE *in, FILE *out) {
     struct model *model = NULL;
     struct template from_file;
     struct error error;
+    const char *calls;
     bool is_model = strcmp(path, "hash") == 0 || span_ends(span_of(path), ".gguf") ||
                     (access(path, F_OK) == 0 ? file_is_folder(path) : hub_is_id(path));
     enum status status = is_model ? model_open(path, NULL, &model, &error)
-                                  : open_template_file(path, &from_file, &error);
+                                  : open_template_file(path, &from_file, &calls, &error);
     if (status != STATUS_OK) {
         fprintf(stderr, "%s\n", error.text);
         return EXIT_CONFIG;

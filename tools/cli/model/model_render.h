@@ -10,3 +10,6 @@
  * the exit code: 0, or 1 when any line was an error. When `path` cannot be opened, says why on
  * standard error and returns 78. */
 int model_render(const char *path, FILE *in, FILE *out);
+
+/* Which kind of template a file holds, and how it writes calls of tools. Returns the exit code: 0, or 78 with a line on standard error. */
+int model_render_about(const char *path, FILE *out);
