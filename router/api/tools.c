@@ -286,6 +286,12 @@ enum status tools_read(const struct json_get *get, const struct ask_limits *limi
         box.loose = true;
         status = tools_form(ask, limits, &box, form);
     }
+    if (status == STATUS_UNSUPPORTED)
+        return json_get_fail(
+            get, status, "tools",
+            "have a strict function whose parameters say more of their object than "
+            "`properties`, `required` and `additionalProperties`, which the calls "
+            "of this model cannot keep");
     if (status == STATUS_LIMIT)
         return json_get_fail(get, STATUS_INVALID, "tools",
                              "have schemas that are too long together: more than %d bytes without "

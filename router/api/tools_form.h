@@ -27,6 +27,6 @@ struct toolbox {
 };
 
 /* Sets ask->format and the bytes of ask->sampling.grammar; `form`: what a text that calls nothing must look like, or NULL.
- * STATUS_LIMIT where they are longer than a grammar may be; STATUS_NOMEM. */
+ * STATUS_UNSUPPORTED where a strict one says what calls of this format cannot keep. STATUS_LIMIT where they are longer than a grammar may be; STATUS_NOMEM. */
 NODISCARD enum status tools_form(struct ask *ask, const struct ask_limits *limits,
                                  const struct toolbox *box, const struct grammar_part *form);

@@ -4,9 +4,29 @@
 
 #include <string.h>
 
+/* The first keyword that is none of `known`, nor only for readers; NULL: there is none. */
+static const char *other_keyword(const json_t *schema, const char *const *known) {
+    static const char *const told[] = {"title",     "description", "default",
+                                       "examples",  "$comment",    "readOnly",
+                                       "writeOnly", "deprecated",  NULL};
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)schema, key, value) {
+        size_t i = 0, j = 0;
+        while (known[i] && strcmp(key, known[i]) != 0)
+            i++;
+        while (told[j] && strcmp(key, told[j]) != 0)
+            j++;
+        if (!known[i] && !told[j])
+            return key;
+    }
+    return NULL;
+}
+
 /* Where a schema is nothing but a reference into the root's definitions, what it points to. */
 static const json_t *followed(const json_t *schema, const json_t *root) {
-    for (unsigned steps = 0; steps < 16; steps++) {
+    static const char *const known[] = {"$ref", "$defs", "definitions", "$schema", "$id", NULL};
+    for (unsigned steps = 0; steps < 16 && !other_keyword(schema, known); steps++) {
         const char *to = json_string_value(json_object_get(schema, "$ref"));
         const char *map = !to                                      ? NULL
                           : strncmp(to, "#/$defs/", 8) == 0        ? "$defs"
@@ -29,10 +49,24 @@ static const json_t *required(const struct tool *tool) {
     return json_object_get(followed(tool->parameters, tool->parameters), "required");
 }
 
+/* All that such calls can keep of an object's schema. */
+static bool is_kept(const struct tool *tool) {
+    static const char *const known[] = {"type",  "properties",  "required", "additionalProperties",
+                                        "$defs", "definitions", "$schema",  "$id",
+                                        NULL};
+    const json_t *schema = followed(tool->parameters, tool->parameters);
+    const json_t *type = json_object_get(schema, "type");
+    return !other_keyword(schema, known) &&
+           (!type || (json_is_string(type) && strcmp(json_string_value(type), "object") == 0));
+}
+
 enum status tools_tags_check(const struct toolbox *box) {
     size_t n = 0;
     if (box->format->arguments != TOOL_ARGUMENTS_TAGS)
         return STATUS_OK;
+    for (size_t i = 0; i < box->n; i++)
+        if (box->all[i].strict && !is_kept(&box->all[i]))
+            return STATUS_UNSUPPORTED;
     for (size_t i = 0; i < box->n; i++)
         if (box->all[i].allowed)
             n += json_object_size(properties(&box->all[i])) +
@@ -41,23 +75,6 @@ enum status tools_tags_check(const struct toolbox *box) {
 }
 
 /* --- values -------------------------------------------------------------------------------- */
-
-/* It says more of a string than its type and its values. */
-static bool says_more(const json_t *schema) {
-    static const char *const known[] = {"type",        "enum",      "const",    "title",
-                                        "description", "default",   "examples", "deprecated",
-                                        "readOnly",    "writeOnly", "$comment"};
-    const char *key;
-    json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)schema, key, value) {
-        size_t i = 0;
-        while (i < sizeof known / sizeof *known && strcmp(key, known[i]) != 0)
-            i++;
-        if (i == sizeof known / sizeof *known)
-            return true;
-    }
-    return false;
-}
 
 /* A text that can stand by itself. */
 static bool is_plain(const json_t *value, struct span end) {
@@ -96,6 +113,7 @@ static enum status put_texts(struct ask *ask, const json_t *schema, size_t n,
 
 static enum status put_value(struct ask *ask, const struct toolbox *box, const struct tool *tool,
                              const json_t *schema, struct grammar_part *part) {
+    static const char *const known[] = {"type", "enum", "const", NULL};
     const struct span end = box->format->tags.end_value;
     const json_t *itself = followed(schema, tool->parameters),
                  *type = json_object_get(itself, "type");
@@ -104,7 +122,7 @@ static enum status put_value(struct ask *ask, const struct toolbox *box, const s
     bool any = box->loose && !tool->strict;
     size_t n_texts = !type || is_text ? count_texts(itself, end) : 0;
     if ((is_text || n_texts > 0) && (is_listed ? n_texts > 0 : true) &&
-        !(tool->strict && says_more(itself))) {
+        !(tool->strict && other_keyword(itself, known))) {
         *part =
             (struct grammar_part){.kind = GRAMMAR_UNTIL, .text = end, .region = SPAN(TOOLS_TEXT)};
         return n_texts > 0 && !any ? put_texts(ask, itself, n_texts, part) : STATUS_OK;
@@ -140,11 +158,12 @@ static enum status put_parameter(struct ask *ask, const struct toolbox *box,
     return STATUS_OK;
 }
 
-static bool must_come(const json_t *names, const char *name) {
+/* Whether the name is among the first n. */
+static bool is_among(const json_t *names, size_t n, const char *name) {
     json_t *entry;
     size_t i;
     json_array_foreach((json_t *)(uintptr_t)names, i, entry) {
-        if (json_is_string(entry) && strcmp(json_string_value(entry), name) == 0)
+        if (i < n && json_is_string(entry) && strcmp(json_string_value(entry), name) == 0)
             return true;
     }
     return false;
@@ -161,11 +180,12 @@ enum status tools_tags_part(struct ask *ask, const struct toolbox *box, const st
         return STATUS_NOMEM;
     json_object_foreach((json_t *)(uintptr_t)known, name, schema) {
         if (name[0])
-            TRY(put_parameter(ask, box, tool, name, schema, must_come(needed, name), &all[n++]));
+            TRY(put_parameter(ask, box, tool, name, schema, is_among(needed, SIZE_MAX, name),
+                              &all[n++]));
     }
     json_array_foreach((json_t *)(uintptr_t)needed, i, schema) {
         name = json_string_value(schema);
-        if (name && name[0] && !json_object_get(known, name))
+        if (name && name[0] && !json_object_get(known, name) && !is_among(needed, i, name))
             TRY(put_parameter(ask, box, tool, name, NULL, true, &all[n++]));
     }
     all[n++] = (struct grammar_part){

@@ -6,12 +6,14 @@
 /* Parameters of all tools that may be called. */
 #define TOOLS_TAGS_MAX 256
 
-/* STATUS_LIMIT where the tools have more parameters, and their format writes them in tags. */
+/* Of a format that writes parameters in tags: STATUS_LIMIT where the tools have more of them, STATUS_UNSUPPORTED where a strict tool's
+ * schema says more of its object than is kept. */
 NODISCARD enum status tools_tags_check(const struct toolbox *box);
 
 /* The tool's parameters in the order of its schema, those that must come and those that may, and the end. A value whose schema says
  * that it is a string is a text as it is, one of `enum` where that has texts alone; a strict string that more is said of, and
- * everything else, is JSON. What a schema says of its object beside `properties` and `required` is not kept. Of the ask's arena.
+ * everything else, is JSON. What a schema says of its object beside `properties` and `required` is not kept, but that no
+ * other properties come. Of the ask's arena.
  * STATUS_LIMIT, STATUS_NOMEM. */
 NODISCARD enum status tools_tags_part(struct ask *ask, const struct toolbox *box,
                                       const struct tool *tool, struct grammar_part *part);

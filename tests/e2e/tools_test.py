@@ -33,6 +33,8 @@ STRICT = """{%- for m in messages %}{% if 'tool_calls' in m and m.tool_calls | l
 </tool_call>{% endfor %}
 {%- endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"""  # asks whether a member is there, as Llama 3's does
 MARKS = {"<tool_call>": 257, "</tool_call>": 258}
+FORMATS = {"llama3": ["<|python_tag|>"], "mistral": ["[TOOL_CALLS]", "[ARGS]"], "mistral-id": ["[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"],
+           "mistral-list": ["[TOOL_CALLS]"], "qwen3-coder": ["<tool_call>", "</tool_call>"]}
 WEATHER = {"type": "object", "properties": {"city": {"enum": ["Paris", "Oslo"], "description": "which"}, "days": {"type": "integer", "minimum": 1, "maximum": 9}},
            "required": ["city", "days"], "additionalProperties": False}
 CLOCK = {"type": "object", "properties": {"zone": {"type": "string", "pattern": "^[A-Z]{3}$"}}, "required": ["zone"], "additionalProperties": False}
@@ -41,7 +43,7 @@ TOOLS = [{"type": "function", "function": {"name": name, "description": "does it
 USER = [{"role": "user", "content": "What now?"}]
 
 
-def model(folder, special):
+def model(folder, special, marks=None):
     """A token a byte, and the marks: special tokens, or tokens of text."""
     try:
         from tests.models import checkpoints
@@ -49,7 +51,7 @@ def model(folder, special):
         raise Skip(f"the Python package numpy cannot be imported ({error})") from error
     checkpoints.write(folder, "qwen3", "f32", edit=lambda config, tensors: config.update(max_position_embeddings=2048))
     tokenizer = json.loads((folder / "tokenizer.json").read_text())
-    for text, number in MARKS.items():
+    for text, number in (marks or MARKS).items():
         tokenizer["added_tokens"].append({**tokenizer["added_tokens"][0], "id": number, "content": text, "special": special})
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
     texts = {"eos_token": "<|endoftext|>", "add_bos_token": False, "chat_template": TEMPLATE}
@@ -146,6 +148,28 @@ def of_a_model(folder):
             again = later.result()
         assert [[(c, [k[1:] for k in calls], e) for c, calls, e in one] for one in again] == ids, (again, got)
         return f"{n_ended} answers that call"
+
+
+def of_every_format(folder):
+    """The options choose the format, its marks are special tokens: every answer is valid, and the same whole and streamed."""
+    model(folder, True, {mark: 257 + i for i, mark in enumerate(sorted({mark for marks in FORMATS.values() for mark in marks}))})
+    n_calls = 0
+    for name in FORMATS:
+        with Cluster("--mixed", 1, "--tool-format", name, model=str(folder)) as cluster:
+            assert cluster.logged(rf"router ready.* tools={name} "), name
+            for wanted in list(bodies())[:6]:
+                got = whole(cluster.port, wanted)
+                valid({**wanted, "parallel_tool_calls": wanted["parallel_tool_calls"] and name != "llama3"}, got)
+                again = streamed(cluster.port, wanted)
+                assert [(c, [k[1:] for k in calls], e) for c, calls, e in again] == \
+                    [(c, [k[1:] for k in calls], e) for c, calls, e in got], (name, again, got)
+                n_calls += sum(end == "tool_calls" for _, _, end in got)
+    assert n_calls >= 4 * len(FORMATS), n_calls
+    with Cluster("--mixed", 1, "--tool-format", "none", model=str(folder)) as cluster:
+        assert cluster.logged(r"router ready.* tools=none "), "none"
+        status, _, reply = request(cluster.port, "POST", "/v1/chat/completions", body())
+        assert status == 400 and json.loads(reply)["error"]["param"] == "tools", reply
+    return f"{n_calls} answers that call"
 
 
 def what_is_refused(folder):
@@ -559,6 +583,7 @@ def main():
             sys.exit(tally.end())
         tally.run("marks that are text", of_a_model, folder / "special-False")
         tally.run("marks that are special tokens", of_a_model, folder / "special-True")
+        tally.run("every format", of_every_format, folder / "formats")
         tally.run("what cannot be called is refused", what_is_refused, folder / "special-False")
         tally.run("hosted tools are left out", hosted_kinds, folder / "special-False")
         tally.run("custom tools", custom_calls, folder / "special-True")

@@ -263,8 +263,9 @@ static const struct tagged {
      false},
     {TOOL("f", "true", OBJECT("\"a\":{\"type\":\"string\"}", ",\"required\":[\"b\"]")),
      P("a", "x") P("b", "{}"), true},
+    {TOOL("f", "true", OBJECT("", ",\"required\":[\"b\",\"b\"]")), P("b", "1"), true},
     {TOOL("f", "true", OBJECT("\"\":{\"type\":\"string\"}", "")), "", true},
-    {TOOL("f", "true", "{\"$ref\":\"#/$defs/o\",\"$defs\":{\"o\":{\"$ref\":\"#/$defs/o\"}}}"), "",
+    {TOOL("f", "false", "{\"$ref\":\"#/$defs/o\",\"$defs\":{\"o\":{\"$ref\":\"#/$defs/o\"}}}"), "",
      true},
     {"{\"type\":\"function\",\"function\":{\"name\":\"f\"}}", "", true},
 };
@@ -277,6 +278,34 @@ START_TEST(schemas_become_parameters) {
              tagged[_i].parameters);
     ck_assert_msg(rig_takes(&ask, text) == tagged[_i].fits, "%s: %s", tagged[_i].tool, text);
     ask_fini(&ask);
+}
+END_TEST
+
+/* What is said of the object, and cannot be kept. */
+START_TEST(strict_objects_are_kept_or_refused) {
+    static const struct {
+        const char *tool;
+        enum status status;
+    } cases[] = {
+        {TOOL("f", "true", OBJECT("", ",\"minProperties\":1")), STATUS_UNSUPPORTED},
+        {TOOL("f", "true", OBJECT("", ",\"anyOf\":[{}]")), STATUS_UNSUPPORTED},
+        {TOOL("f", "true", OBJECT("", ",\"$ref\":\"#/$defs/o\"")), STATUS_UNSUPPORTED},
+        {TOOL("f", "true", "{\"type\":\"array\"}"), STATUS_UNSUPPORTED},
+        {TOOL("f", "false", OBJECT("", ",\"minProperties\":1")), STATUS_OK},
+        {TOOL("f", "true", OBJECT("", ",\"additionalProperties\":true,\"title\":\"t\"")),
+         STATUS_OK},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct ask ask;
+        struct api_error error;
+        enum status status =
+            rig_parse(tool_format_find("qwen3-coder"), cases[i].tool, "", &ask, &error);
+        ck_assert_msg(status == cases[i].status, "%s: %s: %s", cases[i].tool, status_name(status),
+                      error.error.text);
+        if (status != STATUS_OK)
+            ck_assert_str_eq(error.error.field, "tools");
+        ask_fini(&ask);
+    }
 }
 END_TEST
 
@@ -318,5 +347,6 @@ void suite_add(TCase *tests) {
                         sizeof variants / sizeof *variants);
     tcase_add_test(tests, many_long_names_are_served);
     tcase_add_loop_test(tests, schemas_become_parameters, 0, sizeof tagged / sizeof *tagged);
+    tcase_add_test(tests, strict_objects_are_kept_or_refused);
     tcase_add_test(tests, parameters_in_tags_are_bounded);
 }
