@@ -40,7 +40,7 @@ static enum status encode_prompt(struct call *call, struct ask_prompt *prompt) {
     const struct text_reading reading = {ask->add_special, ask->parse_special};
     enum status status =
         ask->is_chat
-            ? text_encode_chat(text, &ask->chat.input, ask->add_special, &prompt->ids, error)
+            ? text_encode_chat(text, &ask->chat.input, ask->add_special, &prompt->ids, NULL, error)
             : text_encode(text, prompt->text, reading, &prompt->ids, error);
     if (status == STATUS_OK)
         return STATUS_OK;

@@ -112,8 +112,10 @@ static enum status encode_prompt(const struct tokenizer *tokenizer,
 }
 
 enum status text_encode_chat(struct text *text, const struct template_input *input,
-                             bool add_special, struct ids *ids, struct error *error) {
+                             bool add_special, struct ids *ids, enum thought_start *start,
+                             struct error *error) {
     const struct tokenizer *tokenizer = text->model->tokenizer;
+    const struct template *template = &text->model->template;
     struct template_prompt prompt;
     struct template_input whole = *input;
     whole.now_s = time(NULL);
@@ -121,7 +123,7 @@ enum status text_encode_chat(struct text *text, const struct template_input *inp
         whole.bos = tokenizer_bytes(tokenizer, tokenizer->bos_id);
     if (tokenizer->eos_id != TOKEN_NONE)
         whole.eos = tokenizer_bytes(tokenizer, tokenizer->eos_id);
-    TRY(template_render(&text->model->template, &whole, &prompt, error));
+    TRY(template_render(template, &whole, &prompt, error));
     struct tokenizer_scratch *scratch = take_scratch(text);
     enum status status = scratch ? STATUS_OK : STATUS_NOMEM;
     if (!scratch)
@@ -130,6 +132,8 @@ enum status text_encode_chat(struct text *text, const struct template_input *inp
         status = encode_prompt(tokenizer, &prompt, add_special, scratch, ids, error);
     if (scratch)
         give_scratch(text, scratch);
+    if (status == STATUS_OK && start)
+        *start = thought_start_of(template->thought_format, input, &prompt);
     template_prompt_fini(&prompt);
     return status;
 }

@@ -10,6 +10,7 @@
 #include "base/span.h"
 #include "base/status.h"
 #include "model/text/template/template.h"
+#include "model/text/template/thought_start.h"
 #include "model/text/tokenizer/detokenize.h"
 #include "model/text/tokenizer/vocabulary/ids.h"
 
@@ -36,9 +37,11 @@ NODISCARD enum status text_encode(struct text *text, struct span prompt,
                                   struct text_reading reading, struct ids *ids,
                                   struct error *error);
 
-/* Appends a conversation's ids. Any thread. Errors as template_render(), tokenizer_encode(). */
+/* Appends a conversation's ids, and says how an answer begins (NULL: who asks generates none). Any thread. Errors as
+ * template_render(), tokenizer_encode(). */
 NODISCARD enum status text_encode_chat(struct text *text, const struct template_input *input,
-                                       bool add_special, struct ids *ids, struct error *error);
+                                       bool add_special, struct ids *ids, enum thought_start *start,
+                                       struct error *error);
 
 /* A tenant's share of the prefix hash; 0 for an empty salt. */
 uint64_t text_salt(const struct text *text, struct span salt);

@@ -27,7 +27,7 @@ static enum status encode_chat(struct text *text, const json_t *line, struct ids
                                struct error *error) {
     struct template_request request;
     TRY(template_request_read(line, true, &request, error));
-    enum status status = text_encode_chat(text, &request.input, false, ids, error);
+    enum status status = text_encode_chat(text, &request.input, false, ids, NULL, error);
     template_request_fini(&request);
     return status;
 }

@@ -2,6 +2,7 @@
 
 #include "model/text/template/jinja/jinja.h"
 #include "model/text/template/template_kinds.h"
+#include "model/text/template/thought_format.h"
 #include "model/text/template/tool_format.h"
 
 #include <stdio.h>
@@ -17,6 +18,7 @@ enum status template_choose(struct template *chosen, const struct template_sourc
             continue;
         opened.kind = kinds[i];
         opened.tool_format = tool_format_of(source->text);
+        opened.thought_format = thought_format_of(source->text);
         enum status status = kinds[i]->open(&opened, source, error);
         if (status != STATUS_OK) {
             template_fini(&opened);

@@ -82,6 +82,7 @@ struct template_prompt {
 struct template;
 struct tokenizer;
 struct jinja_program;
+struct thought_format;
 struct tool_format;
 
 /* What a model's files say. */
@@ -112,7 +113,8 @@ struct template {
     uint32_t markers[TEMPLATE_MARKERS_MAX]; /* ids by a member's own numbers */
     uint32_t stop_ids[TEMPLATE_STOPS_MAX];  /* (n_stop_ids): answers end with these too */
     uint32_t n_stop_ids;
-    const struct tool_format *tool_format; /* of calls; NULL: none that is known */
+    const struct tool_format *tool_format;       /* of calls; NULL: none that is known */
+    const struct thought_format *thought_format; /* of thoughts; NULL: none that is known */
     bool has_metadata;    /* answers begin with a line of metadata, empty in ordinary ones */
     uint8_t takes_parts;  /* bits by role; kind jinja: content as parts is rendered as its texts */
     bool takes_null;      /* kind jinja: so is an answer without content, as null or absent */

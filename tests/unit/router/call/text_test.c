@@ -188,7 +188,7 @@ START_TEST(prompts_become_ids_and_blocks_become_hashes) {
     struct template_message message = {.role = TEMPLATE_USER, .content = SPAN("hi")};
     struct template_input input = {
         .messages = &message, .n_messages = 1, .add_generation_prompt = true};
-    ck_assert_int_eq(text_encode_chat(text, &input, false, &ids, &error), STATUS_OK);
+    ck_assert_int_eq(text_encode_chat(text, &input, false, &ids, NULL, &error), STATUS_OK);
     ck_assert_uint_gt(ids.n, 2);
     ids_fini(&ids);
 }
@@ -201,7 +201,7 @@ static void expect_chat(const struct ids *wanted, uint32_t first) {
     struct ids ids;
     struct error error;
     ids_init(&ids, 1000);
-    ck_assert_int_eq(text_encode_chat(text, &input, true, &ids, &error), STATUS_OK);
+    ck_assert_int_eq(text_encode_chat(text, &input, true, &ids, NULL, &error), STATUS_OK);
     size_t n_first = first != TOKEN_NONE;
     ck_assert_uint_eq(ids.n, wanted->n + n_first);
     ck_assert(n_first == 0 || ids.at[0] == first);
@@ -227,7 +227,7 @@ START_TEST(what_a_template_writes_first_is_not_put_before_it_again) {
     struct error error;
     struct ids plain;
     ids_init(&plain, 1000);
-    ck_assert_int_eq(text_encode_chat(text, &input, false, &plain, &error), STATUS_OK);
+    ck_assert_int_eq(text_encode_chat(text, &input, false, &plain, NULL, &error), STATUS_OK);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         model->tokenizer->before = rows[i].before;
         expect_chat(&plain, rows[i].first);
