@@ -16,6 +16,7 @@
 #include "base/random.h"
 #include "base/signals.h"
 #include "model/model.h"
+#include "model/text/template/thought_format.h"
 #include "model/text/template/tool_format.h"
 #include "model/text/tokenizer/tokenizer.h"
 #include "proto/host.h"
@@ -71,15 +72,17 @@ struct program {
 
 /* --- pieces up ------------------------------------------------------------------------------ */
 
+static bool is_special(const struct model *model, struct span name) {
+    uint32_t id = tokenizer_find(model->tokenizer, name);
+    return id != TOKEN_NONE && tokenizer_is_special(model->tokenizer, id);
+}
+
 /* Which marks of the calls are special tokens: bit i is mark i. */
 static unsigned special_marks(const struct model *model, const struct tool_format *format) {
     unsigned special = 0;
-    for (unsigned i = 0; format && i < TOOL_MARKS; i++) {
-        uint32_t mark = format->marks[i].n > 0 ? tokenizer_find(model->tokenizer, format->marks[i])
-                                               : TOKEN_NONE;
-        if (mark != TOKEN_NONE && tokenizer_is_special(model->tokenizer, mark))
+    for (unsigned i = 0; format && i < TOOL_MARKS; i++)
+        if (format->marks[i].n > 0 && is_special(model, format->marks[i]))
             special |= 1u << i;
-    }
     return special;
 }
 
@@ -89,6 +92,13 @@ static const struct tool_format *tool_format(const struct config *config,
     if (strcmp(config->tool_format, "auto") == 0)
         return model->template.tool_format;
     return tool_format_find(config->tool_format);
+}
+
+static void set_thoughts(const struct model *model, struct ask_limits *limits) {
+    const struct thought_format *format = model->template.thought_format;
+    limits->thought_format = format;
+    limits->thought_mark_special = format && is_special(model, format->mark);
+    limits->thought_end_special = format && is_special(model, format->end_mark);
 }
 
 static enum status open_model(struct program *program, struct error *error) {
@@ -110,6 +120,7 @@ static enum status open_model(struct program *program, struct error *error) {
                                           .max_new = config->default_max_tokens,
                                           .tool_format = tool_format(config, program->model)};
     serving->limits.tool_marks_special = special_marks(program->model, serving->limits.tool_format);
+    set_thoughts(program->model, &serving->limits);
     if (!config->no_generation) {
         const struct generation *generation = &program->model->generation;
         char shown[ERROR_TEXT_MAX + 64];

@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "model/text/grammar/grammar.h"
 #include "model/text/template/template_request.h"
+#include "model/text/template/thought_start.h"
 #include "model/text/tokenizer/vocabulary/ids.h"
 #include "proto/message.h"
 
@@ -47,6 +48,9 @@ struct ask_limits {
     uint32_t max_new; /* tokens of an answer where a request is silent; 0: the dialect's own */
     const struct tool_format *tool_format; /* of the model's calls; NULL: none that is known */
     unsigned tool_marks_special; /* bit i: its mark i is a special token, which no text spells */
+    const struct thought_format *thought_format; /* of what the model thinks; NULL: it does not */
+    bool thought_mark_special;                   /* its opening mark is a special token, */
+    bool thought_end_special;                    /* and this its closing one */
 };
 
 /* One prompt: text, ids or a conversation. */
@@ -93,7 +97,14 @@ struct ask {
         *format;           /* what the answer must look like, of the arena; NULL: anything */
     char format_field[64]; /* that says so */
     bool calls; /* the answer may call tools; then `format` says how it is read (tools.h) */
-    struct grammar *calls_grammar;  /* owned: that, compiled; or NULL */
+    struct grammar *calls_grammar; /* owned: that, compiled; or NULL */
+    bool joins_thoughts;           /* what the model thinks stays in the text, as it writes it */
+    bool hides_thoughts;           /* or is left out */
+    enum thought_start
+        thinks; /* how the answer begins; set with all that follows once the prompt is made (thoughts.h) */
+    const struct thought_format *thoughts; /* NULL with THOUGHT_NONE */
+    const struct grammar_part
+        *proper; /* with them: `format` without what may be thought before it; or NULL */
     const struct ask_input *inputs; /* of the arena: parts of `format` */
     struct span *stops;             /* (n_stops) of the arena */
     uint32_t n_stops;

@@ -55,6 +55,7 @@ struct dialect_form {
 struct dialect_writer {
     const char *id_prefix; /* "chatcmpl-" */
     bool splits_end;       /* text and finish reason never share a chunk */
+    bool splits_thoughts;  /* what the model thinks has a place of its own */
     bool shows_ids;        /* every token is in a chunk at once, whether or not it has text */
     size_t state_size;     /* of reply->state: zeroed bytes of the dialect's own for each call */
     /* In front of a stream's first chunk; NULL: nothing. */

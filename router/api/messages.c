@@ -1,4 +1,4 @@
-/* Anthropic's Messages API: a chat in other words (messages_read.h), and its answer as blocks of text and of calls. */
+/* Anthropic's Messages API: a chat in other words (messages_read.h), and its answer as blocks of what was thought, of text and of calls. */
 #include "base/http/sse.h"
 #include "router/api/fields.h"
 #include "router/api/json_put.h"
@@ -116,29 +116,49 @@ static void put_calls(const struct reply *reply, const struct reply_choice *choi
     }
 }
 
+static bool has_pieces(const struct reply_choice *choice, enum tool_piece_kind kind) {
+    uint32_t n = 0;
+    const struct tool_piece *pieces =
+        choice->reader ? tool_reader_pieces(choice->reader, &n) : NULL;
+    for (uint32_t i = 0; i < n; i++)
+        if (pieces[i].kind == kind)
+            return true;
+    return false;
+}
+
+/* One block of the pieces of that kind, between these texts; false: there is none. */
+static bool put_texts(const struct reply_choice *choice, enum tool_piece_kind kind,
+                      const char *before, const char *behind, struct buf *out) {
+    uint32_t n;
+    if (!has_pieces(choice, kind))
+        return false;
+    const struct tool_piece *pieces = tool_reader_pieces(choice->reader, &n);
+    buf_puts(out, before);
+    for (uint32_t i = 0; i < n; i++) {
+        struct span text = tool_reader_text(choice->reader, &pieces[i]);
+        if (pieces[i].kind == kind)
+            json_put_text(out, text.bytes, text.n);
+    }
+    buf_puts(out, behind);
+    return true;
+}
+
 static void put_whole(const struct reply *reply, const struct reply_choice *choices, uint32_t n,
                       struct buf *out) {
     const struct reply_choice *choice = &choices[0];
-    uint32_t n_pieces = 0;
-    const struct tool_piece *pieces =
-        choice->reader ? tool_reader_pieces(choice->reader, &n_pieces) : NULL;
-    size_t begin;
     (void)n; /* one */
     buf_putc(out, '{');
     put_head(reply, out);
-    buf_puts(out, "{\"type\":\"text\",\"text\":\"");
-    begin = out->n;
-    json_put_text(out, choice->text.bytes, choice->text.n);
-    for (uint32_t i = 0; i < n_pieces; i++) {
-        struct span text = tool_reader_text(choice->reader, &pieces[i]);
-        if (pieces[i].kind == TOOL_PIECE_CONTENT)
-            json_put_text(out, text.bytes, text.n);
-    }
-    bool any = out->n > begin || n_pieces == 0;
-    if (any)
+    bool any = put_texts(choice, TOOL_PIECE_REASONING, "{\"type\":\"thinking\",\"thinking\":\"",
+                         "\",\"signature\":\"\"}", out);
+    if (any && has_pieces(choice, TOOL_PIECE_CONTENT))
+        buf_putc(out, ',');
+    any |= put_texts(choice, TOOL_PIECE_CONTENT, "{\"type\":\"text\",\"text\":\"", "\"}", out);
+    if (!any && (!choice->reader || tool_reader_n_calls(choice->reader) == 0)) {
+        buf_puts(out, "{\"type\":\"text\",\"text\":\"");
+        json_put_text(out, choice->text.bytes, choice->text.n);
         buf_puts(out, "\"}");
-    else
-        buf_truncate(out, begin - strlen("{\"type\":\"text\",\"text\":\""));
+    }
     if (choice->reader)
         put_calls(reply, choice, any, out);
     buf_puts(out, "],");
@@ -151,7 +171,7 @@ static void put_whole(const struct reply *reply, const struct reply_choice *choi
 /* --- a stream ------------------------------------------------------------------------------- */
 
 struct state {
-    enum { NO_BLOCK, TEXT_BLOCK, CALL_BLOCK } open;
+    enum { NO_BLOCK, THINKING_BLOCK, TEXT_BLOCK, CALL_BLOCK } open;
     uint32_t n_blocks; /* begun */
 };
 
@@ -206,11 +226,23 @@ static void put_text(struct state *state, struct span text, struct buf *out) {
     put_delta(state, "text_delta", "text", text, out);
 }
 
+static void put_thinking(struct state *state, struct span text, struct buf *out) {
+    if (state->open != THINKING_BLOCK) {
+        begin_block(state, out);
+        buf_puts(out, "\"type\":\"thinking\",\"thinking\":\"\",\"signature\":\"\"}}");
+        sse_end(out);
+        state->open = THINKING_BLOCK;
+    }
+    put_delta(state, "thinking_delta", "thinking", text, out);
+}
+
 static void put_piece(const struct reply *reply, const struct tool_piece *piece, struct span text,
                       struct buf *out) {
     struct state *state = reply->state;
     if (piece->kind == TOOL_PIECE_CONTENT) {
         put_text(state, text, out);
+    } else if (piece->kind == TOOL_PIECE_REASONING) {
+        put_thinking(state, text, out);
     } else if (piece->kind == TOOL_PIECE_NAME) {
         begin_block(state, out);
         buf_puts(out, "\"type\":\"tool_use\",");
@@ -312,6 +344,7 @@ static const struct dialect_form form = {
 static const struct dialect_writer writer = {
     .id_prefix = "msg_",
     .splits_end = true,
+    .splits_thoughts = true,
     .state_size = sizeof(struct state),
     .begin = put_begin,
     .chunk = put_chunk,

@@ -369,6 +369,19 @@ static void put_others(const struct json_get *get, struct buf *out) {
     }
 }
 
+/* Whether the model thinks is its template's to say, unless the request forbids it. */
+static enum status put_thinking(const struct json_get *get, struct buf *out) {
+    struct json_get thinking;
+    struct span type = {0};
+    TRY(json_get_object(get, "thinking", &thinking));
+    if (!thinking.object)
+        return STATUS_OK;
+    TRY(json_get_text(&thinking, "type", 64, &type));
+    if (span_is(type, "disabled"))
+        buf_puts(out, ",\"enable_thinking\":false");
+    return STATUS_OK;
+}
+
 static enum status check(const struct json_get *get, bool counts) {
     static const char *const unserved[] = {"container", "mcp_servers"};
     int64_t max_tokens = 0;
@@ -389,6 +402,7 @@ enum status messages_read(const json_t *root, bool counts, struct buf *chat, str
     TRY(put_tools(&get, chat));
     TRY(put_choice(&get, chat));
     TRY(put_format(&get, chat));
+    TRY(put_thinking(&get, chat));
     put_others(&get, chat);
     buf_putc(chat, '}');
     return buf_status(chat) == STATUS_OK

@@ -42,6 +42,16 @@ static enum status read_logprobs(const struct json_get *get, struct ask *ask) {
     return STATUS_OK;
 }
 
+/* What becomes of what the model thinks before it answers. */
+static enum status read_thoughts(const struct json_get *get, struct ask *ask) {
+    bool shown = true, apart = true;
+    TRY(json_get_bool(get, "include_reasoning", &shown));
+    TRY(json_get_bool(get, "separate_reasoning", &apart));
+    ask->hides_thoughts = !shown;
+    ask->joins_thoughts = !apart && shown;
+    return STATUS_OK;
+}
+
 enum status openai_read_chat(const json_t *root, const struct ask_limits *limits, struct ask *ask,
                              struct api_error *error) {
     struct json_get get = {.object = root, .error = &error->error};
@@ -50,6 +60,7 @@ enum status openai_read_chat(const json_t *root, const struct ask_limits *limits
     TRY(read_prompt(&get, ask));
     TRY(read_max_new(&get, limits, ask));
     TRY(read_logprobs(&get, ask));
+    TRY(read_thoughts(&get, ask));
     TRY(fields_read(&get, limits, ask));
     return tools_read(&get, limits, ask);
 }
@@ -134,7 +145,7 @@ static void put_calls(const struct reply *reply, const struct reply_choice *choi
     const char *opens = "\"tool_calls\":[", *closes = "";
     for (uint32_t i = 0; i < n; i++) {
         struct span text = tool_reader_text(choice->reader, &pieces[i]);
-        if (pieces[i].kind == TOOL_PIECE_CONTENT)
+        if (pieces[i].kind != TOOL_PIECE_NAME && pieces[i].kind != TOOL_PIECE_ARGUMENTS)
             continue;
         bool begins = pieces[i].kind == TOOL_PIECE_NAME;
         const char *type = pieces[i].is_custom ? "custom" : "function";
@@ -169,31 +180,49 @@ static void put_calls(const struct reply *reply, const struct reply_choice *choi
         buf_putc(out, ']');
 }
 
-/* What is decided of an answer that may call tools: "content" and "tool_calls", as far as there is any; a whole message
- * has content in any case, and null where it only calls. */
+/* `"content":"..."`, of the pieces of that kind. */
+static void put_texts(const struct reply_choice *choice, enum tool_piece_kind kind,
+                      const char *name, struct buf *out) {
+    uint32_t n;
+    const struct tool_piece *pieces = tool_reader_pieces(choice->reader, &n);
+    buf_printf(out, "\"%s\":\"", name);
+    for (uint32_t i = 0; i < n; i++) {
+        struct span text = tool_reader_text(choice->reader, &pieces[i]);
+        if (pieces[i].kind == kind)
+            json_put_text(out, text.bytes, text.n);
+    }
+    buf_putc(out, '"');
+}
+
+/* What is decided of an answer that has parts: "reasoning" in both names that clients know, "content" and "tool_calls", as far
+ * as there is any; a whole message has content in any case, and null where it only thinks or calls. */
 static void put_pieces(const struct reply *reply, const struct reply_choice *choice,
                        struct buf *out) {
-    uint32_t n, n_content = 0, n_calls = 0;
+    uint32_t n, n_content = 0, n_thoughts = 0;
     const struct tool_piece *pieces = tool_reader_pieces(choice->reader, &n);
     for (uint32_t i = 0; i < n; i++) {
         n_content += pieces[i].kind == TOOL_PIECE_CONTENT;
-        n_calls += pieces[i].kind != TOOL_PIECE_CONTENT;
+        n_thoughts += pieces[i].kind == TOOL_PIECE_REASONING;
     }
-    bool is_chunk = reply->ask->stream;
-    if (n_content > 0 || (!is_chunk && n_calls == 0)) {
-        buf_puts(out, "\"content\":\"");
-        for (uint32_t i = 0; i < n; i++) {
-            struct span text = tool_reader_text(choice->reader, &pieces[i]);
-            if (pieces[i].kind == TOOL_PIECE_CONTENT)
-                json_put_text(out, text.bytes, text.n);
-        }
-        buf_putc(out, '"');
+    bool is_chunk = reply->ask->stream, calls = n_content + n_thoughts < n;
+    const char *comma = "";
+    if (n_thoughts > 0) {
+        put_texts(choice, TOOL_PIECE_REASONING, "reasoning", out);
+        buf_putc(out, ',');
+        put_texts(choice, TOOL_PIECE_REASONING, "reasoning_content", out);
+        comma = ",";
+    }
+    if (n_content > 0 || (!is_chunk && n == 0)) {
+        buf_puts(out, comma);
+        put_texts(choice, TOOL_PIECE_CONTENT, "content", out);
+        comma = ",";
     } else if (!is_chunk || choice->is_first) {
+        buf_puts(out, comma);
         buf_puts(out, "\"content\":null");
+        comma = ",";
     }
-    if (n_calls > 0) {
-        if (n_content > 0 || !is_chunk || choice->is_first)
-            buf_putc(out, ',');
+    if (calls) {
+        buf_puts(out, comma);
         put_calls(reply, choice, is_chunk, out);
     }
 }
@@ -257,6 +286,7 @@ static void put_whole(const struct reply *reply, const struct reply_choice *choi
 static const struct dialect_writer writer = {
     .id_prefix = "chatcmpl-",
     .splits_end = true,
+    .splits_thoughts = true,
     .chunk = put_chunk,
     .end = put_end,
     .whole = put_whole,

@@ -36,7 +36,7 @@ struct reply_choice {
     bool is_first;    /* role and prompt_token_ids come with it */
     struct span text; /* whole characters */
     const struct tool_reader
-        *reader; /* of an answer that may call tools: its pieces, instead of `text`; or NULL */
+        *reader; /* of an answer that has parts: its pieces, instead of `text`; or NULL */
     uint32_t n_tokens;
     const uint32_t *tokens;                /* (n_tokens) */
     const struct token_logprobs *logprobs; /* (n_tokens), or NULL */

@@ -3,6 +3,8 @@
 #include "base/buf.h"
 #include "base/utf8.h"
 #include "model/text/grammar/grammar.h"
+#include "router/api/ask.h"
+#include "router/api/thought_reader.h"
 #include "router/api/tool_arguments.h"
 #include "router/api/tools.h"
 
@@ -10,6 +12,11 @@
 #include <string.h>
 
 struct tool_reader {
+    struct thought_reader thoughts; /* owned; without a format: none */
+    struct buf thought;             /* owned: what was thought in this push, */
+    struct buf proper;              /* owned: and what was said */
+    bool hides_thoughts;
+    bool calls;                  /* else all that is said is content */
     struct grammar_state *state; /* owned; NULL once the text fits no form */
     struct buf pending;          /* owned: bytes from offset `told` on, of no region yet */
     uint64_t told;               /* bytes of the answer before `pending` */
@@ -29,10 +36,27 @@ struct tool_reader {
     bool is_custom;                  /* the tool of the last call, or of the one that begins */
 };
 
-enum status tool_reader_new(struct grammar *grammar, struct tool_reader **reader) {
+bool tool_reader_is_for(const struct ask *ask) {
+    return ask->calls || ask->thoughts;
+}
+
+static enum status open_parts(struct tool_reader *reader, const struct ask *ask) {
+    reader->calls = ask->calls;
+    reader->hides_thoughts = ask->hides_thoughts;
+    if (ask->thoughts)
+        thought_reader_init(&reader->thoughts, ask->thoughts, ask->thinks, ask->proper != NULL);
+    if (!ask->calls)
+        return STATUS_OK;
+    TRY(grammar_state_new(ask->calls_grammar, 0, &reader->state));
+    return grammar_watch(reader->state);
+}
+
+enum status tool_reader_new(const struct ask *ask, struct tool_reader **reader) {
     struct tool_reader *made = calloc(1, sizeof *made);
     if (!made)
         return STATUS_NOMEM;
+    buf_init(&made->thought, 0);
+    buf_init(&made->proper, 0);
     buf_init(&made->pending, 0);
     buf_init(&made->blanks, 0);
     buf_init(&made->name, 0);
@@ -41,9 +65,7 @@ enum status tool_reader_new(struct grammar *grammar, struct tool_reader **reader
     buf_init(&made->said, 0);
     buf_init(&made->pieces, 0);
     buf_init(&made->input, 0);
-    enum status status = grammar_state_new(grammar, 0, &made->state);
-    if (status == STATUS_OK)
-        status = grammar_watch(made->state);
+    enum status status = open_parts(made, ask);
     if (status != STATUS_OK) {
         tool_reader_free(made);
         return status;
@@ -56,6 +78,9 @@ void tool_reader_free(struct tool_reader *reader) {
     if (!reader)
         return;
     grammar_state_free(reader->state);
+    thought_reader_fini(&reader->thoughts);
+    buf_fini(&reader->thought);
+    buf_fini(&reader->proper);
     buf_fini(&reader->pending);
     buf_fini(&reader->blanks);
     buf_fini(&reader->name);
@@ -187,7 +212,8 @@ static void give_up(struct tool_reader *reader) {
     reader->state = NULL;
 }
 
-enum status tool_reader_push(struct tool_reader *reader, struct span text, bool is_last) {
+/* More of what is said where calls may be. */
+static void push_called(struct tool_reader *reader, struct span text, bool is_last) {
     struct grammar_span span;
     size_t n_followed = 0;
     buf_append(&reader->pending, text.bytes, text.n);
@@ -210,6 +236,22 @@ enum status tool_reader_push(struct tool_reader *reader, struct span text, bool 
         add_piece(reader, TOOL_PIECE_CONTENT, reader->blanks.data, reader->blanks.n);
     if (is_last)
         buf_clear(&reader->blanks);
+}
+
+enum status tool_reader_push(struct tool_reader *reader, struct span text, bool is_last) {
+    struct span said = text;
+    if (reader->thoughts.format) {
+        buf_clear(&reader->thought);
+        buf_clear(&reader->proper);
+        TRY(thought_read(&reader->thoughts, text, is_last, &reader->thought, &reader->proper));
+        if (!reader->hides_thoughts)
+            add_piece(reader, TOOL_PIECE_REASONING, reader->thought.data, reader->thought.n);
+        said = (struct span){reader->proper.n > 0 ? reader->proper.data : "", reader->proper.n};
+    }
+    if (reader->calls)
+        push_called(reader, said, is_last);
+    else
+        add_piece(reader, TOOL_PIECE_CONTENT, said.bytes, said.n);
     bool whole =
         buf_status(&reader->pending) == STATUS_OK && buf_status(&reader->blanks) == STATUS_OK &&
         buf_status(&reader->name) == STATUS_OK && buf_status(&reader->head) == STATUS_OK &&

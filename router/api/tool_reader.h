@@ -1,5 +1,5 @@
-/* router/api/tool_reader.h: an answer that may call tools, read as it grows: what is its text, and what are calls. By the grammar that
- * masked it (tools.h). One user at a time. */
+/* router/api/tool_reader.h: an answer of several parts, read as it grows: what was thought before it (thought_reader.h), what is its text,
+ * and what are calls of tools, by the grammar that masked them (tools.h). One user at a time. */
 #pragma once
 
 #include "base/span.h"
@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct grammar;
+struct ask;
 struct tool_reader;
 
 /* A part of an answer that is decided. */
@@ -17,15 +17,19 @@ struct tool_piece {
         TOOL_PIECE_CONTENT,   /* of the text */
         TOOL_PIECE_NAME,      /* begins a call: its whole name */
         TOOL_PIECE_ARGUMENTS, /* of the last call */
+        TOOL_PIECE_REASONING, /* of what the model thought, without its marks */
     } kind;
-    uint32_t call;  /* number, but of content */
+    uint32_t call;  /* number, of a call's parts */
     bool is_custom; /* the call's arguments are the text that a custom tool takes */
     size_t begin;   /* in the bytes of tool_reader_text() */
     size_t n;
 };
 
-/* Holds the grammar. STATUS_LIMIT, STATUS_NOMEM. */
-NODISCARD enum status tool_reader_new(struct grammar *grammar, struct tool_reader **reader);
+/* Whether answers have parts: else they are text, and need no reader. */
+bool tool_reader_is_for(const struct ask *ask);
+
+/* Holds the grammar; the rest of the ask is borrowed for this call alone. STATUS_LIMIT, STATUS_NOMEM. */
+NODISCARD enum status tool_reader_new(const struct ask *ask, struct tool_reader **reader);
 void tool_reader_free(struct tool_reader *reader); /* NULL is fine */
 
 /* More of the answer, and with is_last its end. Text that fits no form is content. Blanks before a call are no text. STATUS_NOMEM. */

@@ -306,5 +306,6 @@ enum status tools_read(const struct json_get *get, const struct ask_limits *limi
 }
 
 enum status tools_compile(struct ask *ask, struct error *error) {
-    return grammar_compile(ask->format, NULL, &grammar_limits, &ask->calls_grammar, error);
+    const struct grammar_part *form = ask->thoughts ? ask->proper : ask->format;
+    return grammar_compile(form, NULL, &grammar_limits, &ask->calls_grammar, error);
 }

@@ -25,5 +25,5 @@
 NODISCARD enum status tools_read(const struct json_get *get, const struct ask_limits *limits,
                                  struct ask *ask);
 
-/* Compiles the form for tool readers: ask->calls_grammar. After format_check(). STATUS_NOMEM, STATUS_INVALID. */
+/* Compiles the form for tool readers, without what may be thought before it: ask->calls_grammar. After format_check(). STATUS_NOMEM, STATUS_INVALID. */
 NODISCARD enum status tools_compile(struct ask *ask, struct error *error);

@@ -50,13 +50,13 @@ static enum status read_tokens(const struct answer *answer, struct sequence *seq
     return STATUS_OK;
 }
 
-/* What the text read so far says of an answer that may call tools. `ends`: it is all. */
-static enum status read_calls(const struct answer *answer, struct sequence *sequence, bool ends) {
+/* What the text read so far says of an answer that has parts. `ends`: it is all. */
+static enum status read_parts(const struct answer *answer, struct sequence *sequence, bool ends) {
     const struct span text = {sequence->text.n > 0 ? sequence->text.data : "", sequence->text.n};
-    if (!answer->ask->calls)
+    if (!tool_reader_is_for(answer->ask))
         return STATUS_OK;
     if (!sequence->reader)
-        TRY(tool_reader_new(answer->ask->calls_grammar, &sequence->reader));
+        TRY(tool_reader_new(answer->ask, &sequence->reader));
     enum status status = tool_reader_push(sequence->reader, text, ends);
     buf_clear(&sequence->text);
     return status;
@@ -121,7 +121,7 @@ static enum status write_events(const struct answer *answer, struct sequence *se
     bool shows_ids =
         writer->shows_ids || answer->ask->return_token_ids || answer->ask->sampling.want_logprobs;
     bool has_first = sequence->is_first && (has_news || ends);
-    TRY(read_calls(answer, sequence, ends));
+    TRY(read_parts(answer, sequence, ends));
     bool says = says_something(sequence) || has_first || (shows_ids && has_news);
     if ((says || ends) && !answer->reply->has_begun && writer->begin)
         writer->begin(answer->reply, out);
@@ -180,7 +180,7 @@ enum status answer_whole(const struct answer *answer, struct buf *out) {
     if (!choices)
         return STATUS_NOMEM;
     for (uint32_t i = 0; i < answer->n_sequences; i++) {
-        if (read_calls(answer, &answer->sequences[i], true) != STATUS_OK) {
+        if (read_parts(answer, &answer->sequences[i], true) != STATUS_OK) {
             free(choices);
             return STATUS_NOMEM;
         }

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/http/exchange.h"
 #include "base/log/log.h"
+#include "router/api/thoughts.h"
 #include "router/api/tools.h"
 #include "router/call/call.h"
 #include "router/call/formats.h"
@@ -29,7 +30,8 @@ static enum status parse_body(struct call *call) {
     return status;
 }
 
-static enum status encode_prompt(struct call *call, struct ask_prompt *prompt) {
+static enum status encode_prompt(struct call *call, struct ask_prompt *prompt,
+                                 enum thought_start *start) {
     struct ask *ask = &call->ask;
     struct text *text = call->serving->text;
     if (prompt->is_ids)
@@ -40,7 +42,7 @@ static enum status encode_prompt(struct call *call, struct ask_prompt *prompt) {
     const struct text_reading reading = {ask->add_special, ask->parse_special};
     enum status status =
         ask->is_chat
-            ? text_encode_chat(text, &ask->chat.input, ask->add_special, &prompt->ids, NULL, error)
+            ? text_encode_chat(text, &ask->chat.input, ask->add_special, &prompt->ids, start, error)
             : text_encode(text, prompt->text, reading, &prompt->ids, error);
     if (status == STATUS_OK)
         return STATUS_OK;
@@ -96,15 +98,19 @@ static enum status prepare(struct call *call) {
     if (call->made == MADE_NOTHING)
         TRY(parse_body(call));
     struct ask *ask = &call->ask;
-    if (ask->format && call->dialect->writer)
-        TRY(formats_check(call->serving->formats, ask, &call->error.error));
-    if (ask->calls && call->dialect->writer)
-        TRY(tools_compile(ask, &call->error.error));
+    const struct dialect_writer *writer = call->dialect->writer;
+    enum thought_start start = THOUGHT_NONE;
     for (uint32_t i = 0; i < ask->n_prompts; i++) {
-        TRY(encode_prompt(call, &ask->prompts[i]));
+        TRY(encode_prompt(call, &ask->prompts[i], &start));
         cut_front(&ask->prompts[i].ids, ask->truncate);
     }
-    if (call->dialect->writer && hash_prompts(call) != STATUS_OK)
+    if (writer && writer->splits_thoughts)
+        TRY(thoughts_set(ask, &call->serving->limits, start, &call->error.error));
+    if (ask->format && writer)
+        TRY(formats_check(call->serving->formats, ask, &call->error.error));
+    if (ask->calls && writer)
+        TRY(tools_compile(ask, &call->error.error));
+    if (writer && hash_prompts(call) != STATUS_OK)
         return error_set(&call->error.error, STATUS_NOMEM, "no memory for the prompt");
     ask_drop_body(ask);
     call->made = MADE_IDS;

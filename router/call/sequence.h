@@ -27,11 +27,10 @@ struct sequence {
     struct token_logprobs *logprobs; /* owned (n_emitted of logprobs_size), or NULL */
     uint32_t logprobs_size;
     struct text_stream stream;
-    struct tool_reader
-        *reader;            /* owned: where the answer may call tools; made with its first text */
-    struct buf text;        /* read and not yet written; all of it for plain replies */
-    bool is_first;          /* nothing was written yet */
-    int stop;               /* the stop string that matched, or -1 */
-    struct request_end end; /* when no longer alive */
+    struct tool_reader *reader; /* owned: where the answer has parts; made with its first text */
+    struct buf text;            /* read and not yet written; all of it for plain replies */
+    bool is_first;              /* nothing was written yet */
+    int stop;                   /* the stop string that matched, or -1 */
+    struct request_end end;     /* when no longer alive */
     uint64_t last_token_ns;
 };

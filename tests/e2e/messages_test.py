@@ -51,8 +51,9 @@ def put_together(got):
         elif name == "content_block_delta":
             assert is_open and data["index"] == len(message["content"]) - 1
             delta = data["delta"]
-            if delta["type"] == "text_delta":
-                message["content"][-1]["text"] += delta["text"]
+            if delta["type"] in ("text_delta", "thinking_delta"):
+                name = delta["type"].removesuffix("_delta")
+                message["content"][-1][name] += delta[name]
             else:
                 inputs[data["index"]] = inputs.get(data["index"], "") + delta["partial_json"]
         elif name == "content_block_stop":

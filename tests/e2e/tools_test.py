@@ -43,18 +43,22 @@ TOOLS = [{"type": "function", "function": {"name": name, "description": "does it
 USER = [{"role": "user", "content": "What now?"}]
 
 
-def model(folder, special, marks=None):
+def longer(config, _):
+    config.update(max_position_embeddings=2048)
+
+
+def model(folder, special, template=TEMPLATE, marks=MARKS, edit=longer):
     """A token a byte, and the marks: special tokens, or tokens of text."""
     try:
         from tests.models import checkpoints
     except ImportError as error:
         raise Skip(f"the Python package numpy cannot be imported ({error})") from error
-    checkpoints.write(folder, "qwen3", "f32", edit=lambda config, tensors: config.update(max_position_embeddings=2048))
+    checkpoints.write(folder, "qwen3", "f32", edit=edit)
     tokenizer = json.loads((folder / "tokenizer.json").read_text())
-    for text, number in (marks or MARKS).items():
+    for text, number in marks.items():
         tokenizer["added_tokens"].append({**tokenizer["added_tokens"][0], "id": number, "content": text, "special": special})
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
-    texts = {"eos_token": "<|endoftext|>", "add_bos_token": False, "chat_template": TEMPLATE}
+    texts = {"eos_token": "<|endoftext|>", "add_bos_token": False, "chat_template": template}
     (folder / "tokenizer_config.json").write_text(json.dumps(texts))
     return folder
 
@@ -152,7 +156,7 @@ def of_a_model(folder):
 
 def of_every_format(folder):
     """The options choose the format, its marks are special tokens: every answer is valid, and the same whole and streamed."""
-    model(folder, True, {mark: 257 + i for i, mark in enumerate(sorted({mark for marks in FORMATS.values() for mark in marks}))})
+    model(folder, True, marks={mark: 257 + i for i, mark in enumerate(sorted({mark for marks in FORMATS.values() for mark in marks}))})
     n_calls = 0
     for name in FORMATS:
         with Cluster("--mixed", 1, "--tool-format", name, model=str(folder)) as cluster:
@@ -593,6 +597,8 @@ def main():
         tally.run("the openai package: custom tools", custom_of_a_client, folder / "special-False")
         tally.run("ten turns of the openai package", ten_turns, folder / "special-False")
         tally.run("calls of earlier turns", earlier_turns, folder / "special-False")
+        import thoughts
+        thoughts.run(tally, folder)
     sys.exit(tally.end())
 
 

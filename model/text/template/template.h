@@ -53,6 +53,8 @@ struct template_input {
     const json_t *documents;      /* an array, or NULL: none */
     const json_t *kwargs;         /* an object: further variables of a template, or NULL */
     struct span reasoning_effort; /* a variable of that name, or empty: none */
+    bool has_enable_thinking;     /* there is a variable of that name, and this is it: */
+    bool enable_thinking;
     struct span bos; /* text of the model's own tokens, for templates that write them */
     struct span eos;
     int64_t now_s; /* seconds since 1970, for templates that name the day */

@@ -20,6 +20,7 @@ static const char *const read_here[] = {"messages",
                                         "chat_template_kwargs",
                                         "add_generation_prompt",
                                         "continue_final_message",
+                                        "enable_thinking",
                                         "reasoning_effort"};
 
 bool template_request_reads(const char *name) {
@@ -202,6 +203,21 @@ static enum status read_kwargs(const struct json_get *get, struct template_input
     return STATUS_OK;
 }
 
+/* A variable of its own name, as clients of other servers send it. */
+static enum status read_thinking(const struct json_get *get, struct template_input *input) {
+    const json_t *other = json_object_get(input->kwargs, "enable_thinking");
+    if (!json_get_member(get, "enable_thinking"))
+        return STATUS_OK;
+    TRY(json_get_bool(get, "enable_thinking", &input->enable_thinking));
+    input->has_enable_thinking = true;
+    if (other && !json_is_null(other) &&
+        !json_equal(other, json_get_member(get, "enable_thinking")))
+        return json_get_fail(get, STATUS_INVALID, "enable_thinking",
+                             "says something else than `chat_template_kwargs.enable_thinking`: "
+                             "leave one out");
+    return STATUS_OK;
+}
+
 static enum status read_ending(const struct json_get *get, bool opens_answer,
                                struct template_input *input) {
     TRY(json_get_bool(get, "continue_final_message", &input->continue_final_message));
@@ -226,6 +242,7 @@ static enum status read_all(const struct json_get *get, bool opens_answer,
     TRY(read_objects(get, "documents", &input->documents));
     TRY(leave_out_absent(get, &input->documents, false, request));
     TRY(read_kwargs(get, input));
+    TRY(read_thinking(get, input));
     TRY(json_get_text(get, "reasoning_effort", TEMPLATE_NAME_MAX, &input->reasoning_effort));
     return read_ending(get, opens_answer, input);
 }

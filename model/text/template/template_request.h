@@ -28,7 +28,7 @@ struct template_request {
 };
 
 /* Reads the members that make a prompt: `messages`, `tools`, `documents`, `chat_template_kwargs`,
- * `add_generation_prompt`, `continue_final_message`, `reasoning_effort`; others are left alone. The
+ * `add_generation_prompt`, `continue_final_message`, `enable_thinking`, `reasoning_effort`; others are left alone. The
  * object must outlive the request. Without `add_generation_prompt` the prompt ends with the opening
  * of an answer where `opens_answer` says so and no message is continued. On success the caller ends
  * *request with template_request_fini(). STATUS_INVALID for a value of the wrong kind or out of

@@ -22,6 +22,9 @@ static json_t *variables_of(const struct template_input *input, json_t *messages
         (input->reasoning_effort.n == 0 ||
          json_object_set_new(variables, "reasoning_effort",
                              template_text_value(input->reasoning_effort)) == 0) &&
+        (!input->has_enable_thinking ||
+         json_object_set_new(variables, "enable_thinking", json_boolean(input->enable_thinking)) ==
+             0) &&
         json_object_set(variables, "messages", messages) == 0 &&
         set_or_none(variables, "tools", input->tools) &&
         set_or_none(variables, "documents", input->documents) &&

@@ -244,7 +244,7 @@ static void read_text(const struct ask *ask, const char *text, size_t n, size_t 
                       struct told *told) {
     struct tool_reader *reader;
     memset(told, 0, sizeof *told);
-    ck_assert_int_eq(tool_reader_new(ask->calls_grammar, &reader), STATUS_OK);
+    ck_assert_int_eq(tool_reader_new(ask, &reader), STATUS_OK);
     for (size_t at = 0; at < n; at += step) {
         size_t n_piece = n - at < step ? n - at : step;
         ck_assert_int_eq(tool_reader_push(reader, (struct span){text + at, n_piece}, false),

@@ -130,7 +130,7 @@ static void reads(const char *text, bool is_open, const char *wanted) {
     for (size_t cut = 0; cut <= n + 1; cut++) {
         struct tool_reader *reader;
         char told[1024] = "";
-        ck_assert_int_eq(tool_reader_new(ask.calls_grammar, &reader), STATUS_OK);
+        ck_assert_int_eq(tool_reader_new(&ask, &reader), STATUS_OK);
         for (size_t at = 0, next; at < n; at = next) {
             next = cut > n ? at + 1 : at < cut ? cut : n;
             ck_assert_int_eq(tool_reader_push(reader, (struct span){text + at, next - at}, false),
@@ -173,7 +173,7 @@ static void writes(const char *text, bool is_chunk, const char *wanted) {
     struct buf out;
     parse_good(TOOLS, &ask);
     ask.stream = is_chunk;
-    ck_assert_int_eq(tool_reader_new(ask.calls_grammar, &reader), STATUS_OK);
+    ck_assert_int_eq(tool_reader_new(&ask, &reader), STATUS_OK);
     ck_assert_int_eq(tool_reader_push(reader, span_of(text), true), STATUS_OK);
     const struct reply reply = {.ask = &ask, .model = "m", .id = "chatcmpl-1"};
     const struct reply_choice choice = {.is_first = true, .reader = reader, .has_ended = true};

@@ -53,7 +53,7 @@ static enum status parse(const char *fields, bool special, struct ask *ask,
 }
 
 static void put(const struct tool_reader *reader, char *told, size_t size) {
-    static const char *const kinds[] = {"text", "name", "args"};
+    static const char *const kinds[] = {"text", "name", "args", "thought"};
     uint32_t n;
     const struct tool_piece *pieces = tool_reader_pieces(reader, &n);
     static enum tool_piece_kind last;
@@ -79,7 +79,7 @@ static void reads(const char *fields, const char *text, const char *wanted, uint
     for (size_t cut = 0; cut <= n + 1; cut++) {
         struct tool_reader *reader;
         char told[1024] = "";
-        ck_assert_int_eq(tool_reader_new(ask.calls_grammar, &reader), STATUS_OK);
+        ck_assert_int_eq(tool_reader_new(&ask, &reader), STATUS_OK);
         for (size_t at = 0, next; at < n; at = next) {
             next = cut > n ? at + 1 : at < cut ? cut : n;
             ck_assert_int_eq(tool_reader_push(reader, (struct span){text + at, next - at}, false),

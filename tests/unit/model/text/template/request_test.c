@@ -111,6 +111,23 @@ START_TEST(all_that_was_sent_reaches_the_template) {
 }
 END_TEST
 
+#define THINKING(fields) "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]" fields "}"
+#define THINKS(value)    ",\"chat_template_kwargs\":{\"enable_thinking\":" value "}"
+
+/* Beside the variables, as clients of other servers send it. */
+START_TEST(thinking_is_asked_for_by_a_field_of_its_own) {
+    expect(MIRROR, NULL, THINKING(",\"enable_thinking\":true"), "[user]a THINK=True");
+    expect(MIRROR, NULL, THINKING(",\"enable_thinking\":false"), "[user]a THINK=False");
+    expect(MIRROR, NULL, THINKING(",\"enable_thinking\":null"), "[user]a");
+    expect(MIRROR, NULL, THINKING(",\"enable_thinking\":null" THINKS("true")),
+           "[user]a THINK=True");
+    expect(MIRROR, NULL, THINKING(",\"enable_thinking\":false" THINKS("false")),
+           "[user]a THINK=False");
+    expect(MIRROR, NULL, THINKING(",\"enable_thinking\":true" THINKS("null")),
+           "[user]a THINK=True");
+}
+END_TEST
+
 START_TEST(chatml_writes_calls_behind_the_text) {
     expect("", "hash",
            "{\"messages\":[{\"role\":\"assistant\",\"content\":\"I look.\",\"tool_calls\":["
@@ -485,6 +502,12 @@ START_TEST(bad_requests_are_named) {
         {"{" USER ",\"add_generation_prompt\":1}", "add_generation_prompt"},
         {"{" USER ",\"continue_final_message\":\"yes\"}", "continue_final_message"},
         {"{" USER ",\"reasoning_effort\":3}", "reasoning_effort"},
+        {"{" USER ",\"enable_thinking\":\"no\"}", "enable_thinking"},
+        {"{" USER ",\"enable_thinking\":0,\"chat_template_kwargs\":{}}", "enable_thinking"},
+        {"{" USER ",\"enable_thinking\":true,\"chat_template_kwargs\":{\"enable_thinking\":false}}",
+         "enable_thinking"},
+        {"{" USER ",\"enable_thinking\":false,\"chat_template_kwargs\":{\"enable_thinking\":\"\"}}",
+         "enable_thinking"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         refused(EITHER, bad[i][0], bad[i][1]);
@@ -548,6 +571,7 @@ END_TEST
 
 void suite_add(TCase *tests) {
     tcase_add_test(tests, all_that_was_sent_reaches_the_template);
+    tcase_add_test(tests, thinking_is_asked_for_by_a_field_of_its_own);
     tcase_add_test(tests, chatml_writes_calls_behind_the_text);
     tcase_add_test(tests, an_answer_is_opened_by_default_or_when_asked_for);
     tcase_add_test(tests, parts_reach_templates_that_take_them_and_others_get_text);
