@@ -194,6 +194,32 @@ def streams_are_read_as_events(cluster):
         assert terminal.end() == 0
 
 
+def thoughts_are_dimmed(cluster):
+    """On a terminal what the model thinks stands before the answer, dimmed; in a pipe, and in the next turn, there is the answer alone."""
+    def stream(name, *parts):
+        chunks = [json.dumps({"choices": [{"index": 0, "delta": {name if thinks else "content": words}}]}) for thinks, words in parts]
+        return "".join(f"data: {chunk}\n\n" for chunk in [*chunks, "[DONE]"]).encode()
+    dim, plain = re.escape("\x1b[2m"), re.escape("\x1b[22m")
+    for name in ("reasoning", "reasoning_content"):
+        said = stream(name, (True, "Well, "), (True, "hm"), (False, "Par"), (False, "is."))
+        with recorder(stream=said) as (url, handler):
+            done = subprocess.run([BIN / "tandem", "chat", "--server", url, "hi"], capture_output=True, text=True, timeout=60)
+            assert done.returncode == 0 and done.stdout == "Paris.\n", done
+            with Talk(SimpleNamespace(url=url)) as terminal:
+                terminal.type("hi\r")
+                terminal.expect(dim + "Well, hm" + plain + r"\r?\n\r?\nParis\.\r?\n")
+                terminal.type("and?\r")
+                terminal.expect(dim + "Well, hm" + plain)
+                assert handler.asked[-1]["messages"][1] == {"role": "assistant", "content": "Paris."}, handler.asked[-1]
+    with recorder(stream=stream("reasoning", (True, "Well"))) as (url, _):  # cut in mid-thought: no style is left
+        with Talk(SimpleNamespace(url=url)) as terminal:
+            terminal.type("hi\r")
+            terminal.expect(dim + "Well" + plain + r"\r?\n")
+        with Talk(SimpleNamespace(url=url), NO_COLOR="1") as terminal:
+            terminal.type("hi\r")
+            terminal.expect(r"\nWell\r?\n")
+
+
 def ends_with_its_terminal(cluster):
     """At the prompt and in an answer, also where SIGHUP is ignored."""
     for nohup in (False, True):
@@ -268,7 +294,7 @@ def an_error_ends_no_conversation(cluster):
 def main():
     tally = Tally()
     with Cluster("--mixed", 1, "--step-us", 2000) as cluster:
-        for test in (words_and_pipes, bad_input, a_line_is_edited, how_it_is_sampled, words_are_whole, streams_are_read_as_events,
+        for test in (words_and_pipes, bad_input, a_line_is_edited, how_it_is_sampled, words_are_whole, streams_are_read_as_events, thoughts_are_dimmed,
                      ends_with_its_terminal, ctrl_c_ends_the_answer, an_error_ends_no_conversation):
             tally.run(test.__name__, test, cluster)
     return tally.end()

@@ -2,7 +2,7 @@
 
 #include "tools/cli/chat/chat_input.h"
 #include "tools/cli/chat/chat_model.h"
-#include "tools/cli/chat/wrap.h"
+#include "tools/cli/chat/chat_show.h"
 #include "tools/cli/target.h"
 #include "tools/lib/args.h"
 #include "tools/lib/http_client.h"
@@ -20,7 +20,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 struct chat {
@@ -33,8 +32,7 @@ struct chat {
     bool reads_input;  /* one of them was "-" */
     long max_tokens;   /* 0: the server's */
     struct chat_model model;
-    struct wrap wrap;
-    struct buf shown; /* what a piece of the answer comes to on the terminal */
+    struct chat_show show;
     struct loop *loop;
     struct loop_timer *end; /* owned */
     struct http_client *client;
@@ -121,17 +119,19 @@ static void on_event(void *user, const char *data, size_t n) {
     struct chat *chat = user;
     json_t *root = json_read(data, n, 0, NULL);
     const json_t *choice = json_array_get(json_object_get(root, "choices"), 0);
-    const char *text =
-        json_string_value(json_object_get(json_object_get(choice, "delta"), "content"));
+    const json_t *delta = json_object_get(choice, "delta");
+    const char *text = json_string_value(json_object_get(delta, "content"));
+    const char *thought = json_string_value(json_object_get(delta, "reasoning"));
+    if (!thought) /* as other servers name it */
+        thought = json_string_value(json_object_get(delta, "reasoning_content"));
     chat->is_over |= (n == 6 && memcmp(data, "[DONE]", n) == 0) ||
                      json_is_string(json_object_get(choice, "finish_reason"));
     if (json_object_get(root, "error"))
         chat->status = error_set(&chat->error, STATUS_IO, "%s", reason_of(root));
-    if (text) {
-        buf_clear(&chat->shown);
-        wrap_feed(&chat->wrap, text, strlen(text), &chat->shown);
-        fwrite(chat->shown.data, 1, chat->shown.n, stdout);
-        fflush(stdout);
+    if (thought && thought[0])
+        chat_show_thought(&chat->show, thought);
+    if (text && text[0]) {
+        chat_show_text(&chat->show, text);
         buf_puts(&chat->answer, text);
     }
     json_decref(root);
@@ -192,14 +192,6 @@ static json_t *message_of(const char *role, const char *text) {
     return json_pack("{s:s, s:s}", "role", role, "content", text);
 }
 
-/* The last word, and a line that is not ended. */
-static void end_answer(struct chat *chat) {
-    buf_clear(&chat->shown);
-    wrap_end(&chat->wrap, &chat->shown);
-    fwrite(chat->shown.data, 1, chat->shown.n, stdout);
-    putchar('\n');
-}
-
 /* What the server did, where it was not stopped and nothing went wrong on the way. */
 static void judge_answer(struct chat *chat) {
     if (chat->stopped || chat->status != STATUS_OK)
@@ -224,8 +216,8 @@ static void stream_answer(struct chat *chat, const char *json) {
     http_client_start(chat->client, &ask, &events);
     loop_run(chat->loop);
     judge_answer(chat);
-    if (chat->answer.n > 0 || chat->stopped)
-        end_answer(chat);
+    if (chat->answer.n > 0 || chat->stopped || chat->show.is_thinking)
+        chat_show_end(&chat->show);
 }
 
 /* Adds `text` to the conversation, streams the answer, adds that too. */
@@ -353,14 +345,6 @@ static enum status talk(struct chat *chat) {
     return ask(chat, chat->prompt.data);
 }
 
-/* Of standard output; 0 where it is no terminal. */
-static unsigned terminal_width(void) {
-    struct winsize size;
-    if (!isatty(STDOUT_FILENO))
-        return 0;
-    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
-
 int chat_command(int argc, char **argv) {
     static const struct args args = {
         "[PROMPT...]",
@@ -382,8 +366,7 @@ int chat_command(int argc, char **argv) {
     sse_client_init(&chat.sse, on_event, &chat);
     buf_init(&chat.answer, 0);
     buf_init(&chat.raw, 0);
-    buf_init(&chat.shown, 0);
-    chat.wrap.width = terminal_width();
+    chat_show_init(&chat.show);
     chat.messages = json_array();
     if (chat.system)
         set_system(&chat, chat.system);
@@ -406,7 +389,7 @@ int chat_command(int argc, char **argv) {
     buf_fini(&chat.answer);
     buf_fini(&chat.raw);
     buf_fini(&chat.prompt);
-    buf_fini(&chat.shown);
+    chat_show_fini(&chat.show);
     return status == STATUS_OK ? 0
                                : exit_fail(1, "%s%s", chat.error.text, target_hint(&chat.error));
 }
