@@ -1,6 +1,7 @@
 /* tandem.v1.Inference: what generates or tokenizes. Each call is read as its HTTP twin is. */
 #include "router/api/grpc.h"
 #include "router/api/json_put.h"
+#include "router/api/tool_reader.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -95,6 +96,7 @@ struct packing {
     Tandem__V1__TopLogprobs **at;  /* owned (n_tokens) */
     float *values;                 /* owned (n_tokens) */
     float *best;                   /* owned (n_tokens, MESSAGE_TOP_MAX) */
+    struct buf text, thought;      /* owned: of an answer that has parts */
 };
 
 static void packing_fini(struct packing *packing) {
@@ -102,6 +104,8 @@ static void packing_fini(struct packing *packing) {
     free(packing->at);
     free(packing->values);
     free(packing->best);
+    buf_fini(&packing->text);
+    buf_fini(&packing->thought);
 }
 
 /* As HTTP shows it: JSON has no infinities. */
@@ -158,6 +162,22 @@ static void fill_end(const struct reply_choice *choice, response *to) {
     }
 }
 
+/* Of pieces what belongs together. */
+static bool fill_parts(const struct tool_reader *reader, response *to, struct packing *packing) {
+    uint32_t n;
+    const struct tool_piece *pieces = tool_reader_pieces(reader, &n);
+    buf_init(&packing->text, 0);
+    buf_init(&packing->thought, 0);
+    for (uint32_t i = 0; i < n; i++) {
+        bool is_thought = pieces[i].kind == TOOL_PIECE_REASONING;
+        struct span text = tool_reader_text(reader, &pieces[i]);
+        buf_append(is_thought ? &packing->thought : &packing->text, text.bytes, text.n);
+    }
+    to->text = grpc_bytes((struct span){packing->text.data, packing->text.n});
+    to->reasoning_content = grpc_bytes((struct span){packing->thought.data, packing->thought.n});
+    return buf_status(&packing->text) == STATUS_OK && buf_status(&packing->thought) == STATUS_OK;
+}
+
 static bool fill_choice(const struct reply *reply, const struct reply_choice *choice, response *to,
                         struct packing *packing) {
     tandem__v1__generate_response__init(to);
@@ -170,6 +190,8 @@ static bool fill_choice(const struct reply *reply, const struct reply_choice *ch
         to->n_prompt_token_ids = reply->ask->return_token_ids ? choice->n_prompt : 0;
         to->prompt_token_ids = (uint32_t *)(uintptr_t)choice->prompt;
     }
+    if (choice->reader && !fill_parts(choice->reader, to, packing))
+        return false;
     fill_end(choice, to);
     if (!reply->ask->sampling.want_logprobs || !choice->logprobs || choice->n_tokens == 0)
         return true;
@@ -260,6 +282,7 @@ static void put_text(const struct reply *reply, struct buf *out) {
 static const struct dialect_writer writer = {
     .id_prefix = "gen-",
     .shows_ids = true,
+    .splits_thoughts = true,
     .chunk = put_chunk,
     .end = put_end,
     .whole = put_whole,

@@ -11,7 +11,9 @@ import queue
 import random
 import re
 import sys
+import tempfile
 import threading
+from pathlib import Path
 
 import sanitizers
 from cluster import Cluster, Skip, Tally, eventually, get_json, hash_answer, post_json, real_model, request
@@ -168,6 +170,40 @@ def calls_equal_their_twins_on_a_real_model():
         raise Skip("sanitizers make a real model slow, and it is shown without them")
     with Cluster("--mixed", 2, "--threads", 1, model=real_model()) as cluster:
         return calls_equal_their_twins(cluster, 12, CHAT_EXTRAS)
+
+
+def thoughts_have_a_place():
+    """What a model thinks is apart from its text, as in the same chat over HTTP: whole, streamed, with a form and without."""
+    import thoughts
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            thoughts.model(Path(folder) / "thinks", False)
+        except ImportError as error:
+            raise Skip(f"a Python package cannot be imported ({error})") from error
+        n = 0
+        with Cluster("--mixed", 1, model=str(Path(folder) / "thinks")) as cluster, channel(cluster) as wire:
+            client = Inference(wire)
+            for i in range(16):
+                extra = [{}, {"regex": "[A-F]{2,5}"}][i % 2]
+                bias = {**thoughts.OFTEN, **(thoughts.NEVER if not extra else {})}
+                kwargs = {"opens": i // 2 % 2 == 0}
+                switch = [{}, {"enable_thinking": False}, {"include_reasoning": False}, {"separate_reasoning": False}][i // 4]
+                asked = {**switch, "messages": [{"role": "user", "content": "What?"}], "max_tokens": 40, "seed": i, "n": 2, "logit_bias": bias, "temperature": 1.0,
+                         "chat_template_kwargs": kwargs, **extra}
+                twins = [(c["message"].get("reasoning") or "", c["message"]["content"] or "")
+                         for c in post_json(cluster.port, "/v1/chat/completions", asked)["choices"]]
+                chat = pb.Chat(messages=[pb.Message(role="user", content="What?")], template_kwargs_json=json.dumps(kwargs), **switch)
+                wanted = pb.GenerateRequest(chat=chat, max_tokens=40, seed=i, n=2, temperature=1.0, logit_bias={int(k): v for k, v in bias.items()}, **extra)
+                whole = client.Complete(wanted).choices
+                assert [(c.reasoning_content, c.text) for c in whole] == twins, (whole, twins)
+                parts = {k: ["", ""] for k in range(2)}
+                for response in client.Generate(wanted):
+                    parts[response.index][0] += response.reasoning_content
+                    parts[response.index][1] += response.text
+                assert [tuple(parts[k]) for k in range(2)] == twins, (parts, twins)
+                n += sum(bool(thought) for thought, _ in twins)
+        assert n >= 4, n
+        return f"{n} thoughts"
 
 
 def a_chunk_per_step(cluster):
@@ -404,6 +440,7 @@ def main() -> int:
                      deadlines_and_cancellation_free_blocks, the_server_tells_of_itself, reflection_serves_the_files,
                      reflection_talks_in_turns, http_statuses):
             tally.run(test.__name__, test, cluster)
+    tally.run("thoughts_have_a_place", thoughts_have_a_place)
     tally.run("calls_equal_their_twins_on_a_real_model", calls_equal_their_twins_on_a_real_model)
     tally.run("streams_survive_their_workers", streams_survive_their_workers, options.kills, options.streams)
     return tally.end()
