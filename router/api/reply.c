@@ -15,6 +15,9 @@ void reply_put_usage(const struct reply *reply, bool at_end, struct buf *out) {
     if (at_end)
         buf_printf(out, "\"prompt_tokens_details\":{\"cached_tokens\":%u},",
                    reply->n_cached_tokens);
+    if (at_end && reply->counts_thoughts && !reply->misses_thoughts)
+        buf_printf(out, "\"completion_tokens_details\":{\"reasoning_tokens\":%u},",
+                   reply->n_thought_tokens);
     json_put_close(out, '}');
 }
 

@@ -26,8 +26,12 @@ struct reply {
     uint32_t n_prompt_tokens;          /* of all prompts, each once */
     uint32_t n_completion_tokens;      /* of all choices so far */
     uint32_t n_cached_tokens;          /* of the prompts; known at the end */
-    bool has_begun;                    /* a chunk was written */
-    void *state; /* owned by the call: the writer's own (state_size), or NULL */
+    uint32_t
+        n_thought_tokens; /* of answers that have ended: up to the closing mark and with it; all, where it never came */
+    bool counts_thoughts; /* the model thinks, */
+    bool misses_thoughts; /* but of some answer it is not known in how many tokens */
+    bool has_begun;       /* a chunk was written */
+    void *state;          /* owned by the call: the writer's own (state_size), or NULL */
 };
 
 /* What one choice says: in one chunk, or in all. Everything is borrowed. */

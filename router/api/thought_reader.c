@@ -60,8 +60,10 @@ static bool read_within(struct thought_reader *reader, bool is_last, struct buf 
         end--;
     reader->has_said |= end > begin;
     buf_append(thought, text + begin, end - begin);
-    if (hit)
+    if (hit) {
         reader->place = THOUGHT_BEHIND;
+        reader->n_thought = reader->n_read - n + behind + mark.n;
+    }
     buf_consume(&reader->held, hit ? behind + mark.n : is_last ? n : end);
     return hit != NULL;
 }
@@ -85,6 +87,7 @@ enum status thought_read(struct thought_reader *reader, struct span text, bool i
         return buf_status(rest);
     }
     buf_append(held, text.bytes, text.n);
+    reader->n_read += text.n;
     if (buf_status(held) != STATUS_OK || held->n == 0)
         return buf_status(held);
     bool goes_on = reader->place != THOUGHT_BEFORE || read_begin(reader, is_last);

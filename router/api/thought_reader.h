@@ -10,13 +10,16 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct thought_reader {
     const struct thought_format *format; /* borrowed */
     enum { THOUGHT_BEFORE, THOUGHT_WITHIN, THOUGHT_BEHIND, THOUGHT_OVER } place;
-    size_t n_skip;   /* line ends behind the closing mark that are no text yet, at most */
-    struct buf held; /* owned: what could be a part of a mark, or line ends before one */
-    bool has_said;   /* something was thought */
+    size_t n_skip;      /* line ends behind the closing mark that are no text yet, at most */
+    struct buf held;    /* owned: what could be a part of a mark, or line ends before one */
+    bool has_said;      /* something was thought */
+    uint64_t n_read;    /* bytes of the text so far */
+    uint64_t n_thought; /* of them up to the closing mark and with it, once that has come; else 0 */
 };
 
 /* `start` is not THOUGHT_NONE. `is_exact`: the answer proper has a form, before which only the format's own line ends may

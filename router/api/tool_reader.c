@@ -277,6 +277,15 @@ bool tool_reader_is_open(const struct tool_reader *reader) {
     return reader->is_open;
 }
 
+enum tool_reader_thought tool_reader_thought(const struct tool_reader *reader, uint64_t *n_bytes) {
+    const struct thought_reader *thoughts = &reader->thoughts;
+    *n_bytes = thoughts->n_thought;
+    if (thoughts->n_thought > 0)
+        return TOOL_READER_BEHIND_IT;
+    return thoughts->format && thoughts->place == THOUGHT_WITHIN ? TOOL_READER_IN_THOUGHT
+                                                                 : TOOL_READER_NO_THOUGHT;
+}
+
 void tool_reader_clear(struct tool_reader *reader) {
     buf_clear(&reader->said);
     buf_clear(&reader->pieces);

@@ -41,4 +41,8 @@ struct span tool_reader_text(const struct tool_reader *reader, const struct tool
 uint32_t tool_reader_n_calls(const struct tool_reader *reader);
 bool tool_reader_is_open(
     const struct tool_reader *reader); /* the last call's arguments have not ended */
+
+/* How far the answer thinks: not at all, in all of what was read, or in its first *n_bytes. */
+enum tool_reader_thought { TOOL_READER_NO_THOUGHT, TOOL_READER_IN_THOUGHT, TOOL_READER_BEHIND_IT };
+enum tool_reader_thought tool_reader_thought(const struct tool_reader *reader, uint64_t *n_bytes);
 void tool_reader_clear(struct tool_reader *reader);

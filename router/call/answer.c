@@ -1,6 +1,7 @@
 #include "router/call/answer.h"
 
 #include "base/clock.h"
+#include "model/text/tokenizer/tokenizer.h"
 #include "router/api/dialect.h"
 #include "router/api/tool_reader.h"
 #include "router/call/sequence.h"
@@ -112,6 +113,28 @@ static void written(const struct answer *answer, struct sequence *sequence) {
         tool_reader_clear(sequence->reader);
 }
 
+/* In how many tokens it thinks: up to that which is the closing mark. Where other tokens spell the mark, or a part of their
+ * text is none of the answer's, that is left open. */
+static void count_thought(const struct answer *answer, const struct sequence *sequence) {
+    struct reply *reply = answer->reply;
+    const struct tokenizer *tokenizer = reply->tokenizer;
+    uint64_t n_thought = 0, n_bytes = 0;
+    if (!answer->ask->thoughts || !sequence->reader)
+        return;
+    enum tool_reader_thought thought = tool_reader_thought(sequence->reader, &n_thought);
+    uint32_t n = thought == TOOL_READER_NO_THOUGHT ? 0 : sequence->n_read;
+    if (thought == TOOL_READER_BEHIND_IT) {
+        uint32_t mark = tokenizer_find(tokenizer, answer->ask->thoughts->end_mark), id = TOKEN_NONE;
+        for (n = 0; n < sequence->n_read && id != mark; n++) {
+            id = sequence->tokens[sequence->n_prompt + n];
+            n_bytes += reply_token_bytes(reply, id).n;
+        }
+        reply->misses_thoughts |= id != mark || n_bytes != n_thought;
+    }
+    reply->counts_thoughts = true;
+    reply->n_thought_tokens += n;
+}
+
 /* The events of one sequence: what it says now, and its end. */
 static enum status write_events(const struct answer *answer, struct sequence *sequence,
                                 struct buf *out) {
@@ -136,6 +159,7 @@ static enum status write_events(const struct answer *answer, struct sequence *se
         describe_end(answer, sequence, &choice);
         writer->chunk(answer->reply, &choice, out);
         written(answer, sequence);
+        count_thought(answer, sequence);
     }
     return STATUS_OK;
 }
@@ -186,6 +210,7 @@ enum status answer_whole(const struct answer *answer, struct buf *out) {
         }
         choices[i] = describe(answer, &answer->sequences[i]);
         describe_end(answer, &answer->sequences[i], &choices[i]);
+        count_thought(answer, &answer->sequences[i]);
     }
     answer->dialect->writer->whole(answer->reply, choices, answer->n_sequences, out);
     free(choices);

@@ -81,8 +81,19 @@ def split(text, opens, shaped):
     return thought.strip("\r\n") or None, rest.removeprefix("\n\n") if shaped else rest.lstrip("\r\n")
 
 
+def counted(ids, opens):
+    """Tokens of a thought, with its marks."""
+    if not opens and not re.match("[ \n\r]*<think>", spelled(ids)):
+        return 0
+    return ids.index(MARKS["</think>"]) + 1 if MARKS["</think>"] in ids else len(ids)
+
+
 def whole(port, wanted):
-    choices = post_json(port, "/v1/chat/completions", wanted, timeout=300)["choices"]
+    reply = post_json(port, "/v1/chat/completions", wanted, timeout=300)
+    choices, details = reply["choices"], reply["usage"].get("completion_tokens_details")
+    if wanted.get("return_token_ids") and details:
+        wants = [counted(c["token_ids"], wanted["chat_template_kwargs"]["opens"]) for c in choices]
+        assert details == {"reasoning_tokens": sum(wants)}, (details, wants, choices)
     for choice in choices:
         assert choice["message"].get("reasoning") == choice["message"].get("reasoning_content")
     return [(c["message"].get("reasoning"), c["message"]["content"] or None,
@@ -206,7 +217,11 @@ def of_openai(folder):
             openai.OpenAI(base_url=f"http://127.0.0.1:{cluster.port}/v1", api_key="none", max_retries=0, timeout=120) as client:
         asked = dict(model=client.models.list().data[0].id, messages=tools.USER, response_format=FORM, seed=3, logit_bias=OFTEN,
                      extra_body={"chat_template_kwargs": {"opens": True}})
-        message = client.chat.completions.create(**asked).choices[0].message
+        completion = client.chat.completions.create(**asked)
+        message, n = completion.choices[0].message, completion.usage.completion_tokens_details.reasoning_tokens
+        assert 0 < n < completion.usage.completion_tokens - 10, completion.usage
+        last = list(client.chat.completions.create(**asked, stream=True, stream_options={"include_usage": True}))[-1]
+        assert last.usage.completion_tokens_details.reasoning_tokens == n and last.usage.prompt_tokens > 0, (last, n)
         assert message.reasoning and message.reasoning == message.reasoning_content and json.loads(message.content), message
         parts = [chunk.choices[0].delta for chunk in client.chat.completions.create(**asked, stream=True) if chunk.choices]
         assert "".join(getattr(part, "reasoning", None) or "" for part in parts) == message.reasoning

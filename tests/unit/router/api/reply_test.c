@@ -1,6 +1,7 @@
 /* Every kind of directly written reply is parsed back and compared. */
 #include "base/json/json_get.h"
 #include "router/api/dialect.h"
+#include "router/api/tool_reader.h"
 #include "tests/support/suite.h"
 
 #include <math.h>
@@ -357,6 +358,71 @@ START_TEST(plain_replies_hold_all_choices) {
 }
 END_TEST
 
+/* What a reader says of the text, as a chunk's delta or a whole message. */
+static void expect_parts(const char *text, bool stream, bool is_first, bool is_last,
+                         const char *wanted) {
+    struct tool_reader *reader;
+    ask.stream = stream;
+    buf_clear(&out);
+    ck_assert_int_eq(tool_reader_new(&ask, &reader), STATUS_OK);
+    ck_assert_int_eq(tool_reader_push(reader, span_of(text), is_last), STATUS_OK);
+    struct reply_choice choice = {.is_first = is_first, .reader = reader, .has_ended = !stream};
+    if (stream)
+        dialect_chat.writer->chunk(&reply, &choice, &out);
+    else
+        dialect_chat.writer->whole(&reply, &choice, 1, &out);
+    json_t *root = stream ? parse_event() : parse_whole();
+    json_t *said = json_array_get(json_object_get(root, "choices"), 0);
+    expect(json_object_get(said, stream ? "delta" : "message"), wanted);
+    json_decref(root);
+    tool_reader_free(reader);
+}
+
+#define BOTH(text) "\"reasoning\":\"" text "\",\"reasoning_content\":\"" text "\""
+#define ROLE       "{\"role\":\"assistant\","
+
+START_TEST(what_is_thought_has_both_names_that_clients_read) {
+    ask.thoughts = thought_format_nth(0);
+    ask.thinks = THOUGHT_OPEN;
+    expect_parts("\nH\"m", true, true, false, ROLE BOTH("H\\\"m") ",\"content\":null}");
+    expect_parts("Hm", true, false, false, "{" BOTH("Hm") "}");
+    expect_parts("Hm</think>\n\nYes", true, false, false, "{" BOTH("Hm") ",\"content\":\"Yes\"}");
+    expect_parts("</think>\n\nYes", true, false, false, "{\"content\":\"Yes\"}");
+    expect_parts("</think>\n", true, false, false, "{}");
+    expect_parts("", true, false, true, "{}");
+    expect_parts("Hm</think>\n\nYes", false, true, true, ROLE BOTH("Hm") ",\"content\":\"Yes\"}");
+    expect_parts("Hm", false, true, true, ROLE BOTH("Hm") ",\"content\":null}");
+    expect_parts("</think>Yes", false, true, true, ROLE "\"content\":\"Yes\"}");
+    expect_parts("</think>", false, true, true, ROLE "\"content\":\"\"}");
+    ask.hides_thoughts = true;
+    expect_parts("Hm</think>\n\nYes", false, true, true, ROLE "\"content\":\"Yes\"}");
+    expect_parts("Hm", true, false, false, "{}");
+}
+END_TEST
+
+/* Only where all are known. */
+START_TEST(thoughts_are_counted_at_the_end) {
+    for (unsigned i = 0; i < 4; i++) {
+        reply.counts_thoughts = i & 1;
+        reply.misses_thoughts = i >> 1;
+        reply.n_thought_tokens = 2;
+        for (unsigned at_end = 0; at_end < 2; at_end++) {
+            buf_clear(&out);
+            buf_puts(&out, "{\"a\":1");
+            reply_put_usage(&reply, at_end, &out);
+            buf_putc(&out, '}');
+            json_t *root = parse_whole();
+            json_t *details =
+                json_object_get(json_object_get(root, "usage"), "completion_tokens_details");
+            ck_assert_int_eq(details != NULL, i == 1 && at_end);
+            if (details)
+                expect(details, "{\"reasoning_tokens\":2}");
+            json_decref(root);
+        }
+    }
+}
+END_TEST
+
 START_TEST(tokenize_and_detokenize_answer_in_their_shapes) {
     ck_assert_int_eq(ask_set_prompts(&ask, 1), STATUS_OK);
     struct ids *ids = &ask.prompts[0].ids;
@@ -389,5 +455,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, completion_logprobs_are_four_lists_of_one_length);
     tcase_add_test(tests, each_of_the_best_tokens_has_a_name_of_its_own);
     tcase_add_test(tests, plain_replies_hold_all_choices);
+    tcase_add_test(tests, what_is_thought_has_both_names_that_clients_read);
+    tcase_add_test(tests, thoughts_are_counted_at_the_end);
     tcase_add_test(tests, tokenize_and_detokenize_answer_in_their_shapes);
 }
