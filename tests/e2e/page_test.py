@@ -224,6 +224,24 @@ def it_fits_and_can_be_read(page):
         assert name in seen, (name, seen)
 
 
+def thoughts_are_folded(cluster, browser):
+    """What a model thinks is behind a line of its own, and no part of what is copied or said again."""
+    page = browser.open("about:blank")
+    chunks = [{"choices": [{"index": 0, "delta": {"reasoning": part, "reasoning_content": part}}]} for part in ("Well, ", "hm")]
+    page.answer("/v1/chat/completions", 200, "text/event-stream", "".join(f"data: {json.dumps(c)}\n\n" for c in chunks) + streamed("It is Paris."))
+    page.call("Page.navigate", url=cluster.url + "/")
+    page.until("document.querySelectorAll('.worker').length === 4", "the page")
+    page.click("#ideas button")
+    page.until("!!document.querySelector('.tools')", "the answer")
+    assert page.eval("document.querySelector('.thought').hidden === false && !document.querySelector('.thought').open")
+    assert page.eval("document.querySelector('.thought div').textContent") == "Well, hm"
+    assert page.eval("document.querySelector('.text.md').textContent").strip() == "It is Paris."
+    page.click(".thought summary")
+    page.until("document.querySelector('.thought').open", "the thoughts")
+    assert page.problems == [], page.problems
+    page.close()
+
+
 def markdown_is_text(cluster, browser):
     page = browser.open("about:blank")
     page.answer("/v1/chat/completions", 200, "text/event-stream", streamed(MARKDOWN))
@@ -324,6 +342,7 @@ def in_a_browser(tally, cluster, browser, folder):
     tally.run("defaults are shown and changed", defaults_are_shown_and_changed, cluster, browser)
     tally.run("a worker has handles", a_worker_has_handles, cluster, browser)
     tally.run("Markdown is text", markdown_is_text, cluster, browser)
+    tally.run("thoughts are folded", thoughts_are_folded, cluster, browser)
     tally.run("keys are asked for", keys_are_asked_for, folder, browser)
     tally.run("pages of other origins ask", other_origins_ask, browser)
 

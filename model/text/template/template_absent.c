@@ -58,6 +58,14 @@ static bool fit_member(const json_t *object, const char *name, json_t *fitting, 
     return fitting ? json_object_set(*copy, name, fitting) == 0 : json_object_del(*copy, name) == 0;
 }
 
+/* Templates know what an assistant thought by one of the two names that clients have for it. */
+static bool name_thought(const json_t *message, json_t **copy) {
+    json_t *thought = json_object_get(message, "reasoning");
+    if (!json_is_string(thought) || json_is_string(json_object_get(message, "reasoning_content")))
+        return true;
+    return fit_member(message, "reasoning_content", thought, copy);
+}
+
 static json_t *fitting_object(const json_t *object, bool is_message, unsigned depth) {
     json_t *copy = NULL, *value;
     const char *name;
@@ -75,6 +83,10 @@ static json_t *fitting_object(const json_t *object, bool is_message, unsigned de
             json_decref(copy);
             return NULL;
         }
+    }
+    if (is_message && !name_thought(object, &copy)) {
+        json_decref(copy);
+        return NULL;
     }
     return copy ? copy : template_keep(object);
 }

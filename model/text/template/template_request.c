@@ -150,7 +150,8 @@ static enum status read_message(const struct json_get *get, struct template_requ
     TRY(json_get_text(get, "reasoning_content", TEMPLATE_CONTENT_MAX, &ignored));
     TRY(read_objects(get, "tool_calls", &calls));
     message->has_calls = json_array_size(calls) > 0;
-    bool may_lack = message->role == TEMPLATE_ASSISTANT && (calls || ignored.bytes);
+    bool may_lack = message->role == TEMPLATE_ASSISTANT &&
+                    (calls || ignored.bytes || json_is_string(json_get_member(get, "reasoning")));
     return read_content(get, may_lack, request, &message->content);
 }
 

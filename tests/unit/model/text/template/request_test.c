@@ -111,20 +111,32 @@ START_TEST(all_that_was_sent_reaches_the_template) {
 }
 END_TEST
 
-#define THINKING(fields) "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]" fields "}"
-#define THINKS(value)    ",\"chat_template_kwargs\":{\"enable_thinking\":" value "}"
+#define USER_A       "{\"role\":\"user\",\"content\":\"a\"}]"
+#define KWARGS(as)   ",\"chat_template_kwargs\":{\"enable_thinking\":" as "}"
+#define THINK(as)    USER_A ",\"enable_thinking\":" as
+#define ANSWER(said) "{\"role\":\"assistant\"," said "}]"
+#define BECAUSE(as)  "\"reasoning_content\":" as
 
-/* Beside the variables, as clients of other servers send it. */
-START_TEST(thinking_is_asked_for_by_a_field_of_its_own) {
-    expect(MIRROR, NULL, THINKING(",\"enable_thinking\":true"), "[user]a THINK=True");
-    expect(MIRROR, NULL, THINKING(",\"enable_thinking\":false"), "[user]a THINK=False");
-    expect(MIRROR, NULL, THINKING(",\"enable_thinking\":null"), "[user]a");
-    expect(MIRROR, NULL, THINKING(",\"enable_thinking\":null" THINKS("true")),
-           "[user]a THINK=True");
-    expect(MIRROR, NULL, THINKING(",\"enable_thinking\":false" THINKS("false")),
-           "[user]a THINK=False");
-    expect(MIRROR, NULL, THINKING(",\"enable_thinking\":true" THINKS("null")),
-           "[user]a THINK=True");
+/* A field of its own beside the variables; and what was thought, under either name that clients have for it. */
+static const char *const thoughts[][2] = {
+    {THINK("true"), "[user]a THINK=True"},
+    {THINK("false"), "[user]a THINK=False"},
+    {THINK("null") KWARGS("true"), "[user]a THINK=True"},
+    {THINK("false") KWARGS("false"), "[user]a THINK=False"},
+    {THINK("true") KWARGS("null"), "[user]a THINK=True"},
+    {ANSWER("\"content\":\"a\",\"reasoning\":\"r\""), "[assistant]a WHY=r"},
+    {ANSWER("\"content\":\"a\",\"reasoning\":\"r\"," BECAUSE("\"c\"")), "[assistant]a WHY=c"},
+    {ANSWER("\"content\":\"a\",\"reasoning\":\"r\"," BECAUSE("null")), "[assistant]a WHY=r"},
+    {ANSWER("\"content\":\"a\",\"reasoning\":null," BECAUSE("\"c\"")), "[assistant]a WHY=c"},
+    {ANSWER("\"content\":null,\"reasoning\":\"r\""), "[assistant] WHY=r"},
+    {ANSWER("\"reasoning\":\"r\""), "[assistant] WHY=r"},
+    {ANSWER("\"content\":\"a\",\"reasoning\":{\"effort\":1}"), "[assistant]a"},
+};
+
+START_TEST(thoughts_are_asked_for_and_sent_back_by_either_name) {
+    char body[256];
+    snprintf(body, sizeof body, "{\"messages\":[%s}", thoughts[_i][0]);
+    expect(MIRROR, NULL, body, thoughts[_i][1]);
 }
 END_TEST
 
@@ -571,7 +583,8 @@ END_TEST
 
 void suite_add(TCase *tests) {
     tcase_add_test(tests, all_that_was_sent_reaches_the_template);
-    tcase_add_test(tests, thinking_is_asked_for_by_a_field_of_its_own);
+    tcase_add_loop_test(tests, thoughts_are_asked_for_and_sent_back_by_either_name, 0,
+                        sizeof thoughts / sizeof *thoughts);
     tcase_add_test(tests, chatml_writes_calls_behind_the_text);
     tcase_add_test(tests, an_answer_is_opened_by_default_or_when_asked_for);
     tcase_add_test(tests, parts_reach_templates_that_take_them_and_others_get_text);
