@@ -174,7 +174,7 @@ static void take(struct tool_reader *reader, const struct grammar_span *span) {
         reader->n_escape = 0;
     }
     bool is_input = strcmp(region, TOOLS_INPUT) == 0;
-    if (is_input || strcmp(region, TOOLS_ARGUMENTS) == 0) {
+    if (is_input || strcmp(region, TOOLS_RAW) == 0 || strcmp(region, TOOLS_ARGUMENTS) == 0) {
         if (is_input)
             add_input(reader, bytes, n);
         else
@@ -195,7 +195,8 @@ static void take(struct tool_reader *reader, const struct grammar_span *span) {
 /* A run at the end of an answer that was cut, which only the grammar's first reading puts there. What may have been the tag behind a
  * value is none of the value. */
 static void take_doubtful(struct tool_reader *reader, const struct grammar_span *span) {
-    if (span->region && strcmp(span->region, TOOLS_TEXT) == 0) {
+    const char *region = span->region ? span->region : "";
+    if (strcmp(region, TOOLS_TEXT) == 0 || strcmp(region, TOOLS_RAW) == 0) {
         buf_consume(&reader->pending, (size_t)(span->end - span->begin));
         reader->told = span->end;
     } else {

@@ -11,6 +11,7 @@
 #define TOOLS_CUSTOM    "custom" /* the name of a custom tool */
 #define TOOLS_ARGUMENTS "arguments"
 #define TOOLS_INPUT     "input" /* a custom tool's text, as a JSON string */
+#define TOOLS_RAW       "raw"   /* or as it is */
 
 /* And of arguments in tags, of which JSON is made (tool_arguments.h). */
 #define TOOLS_PARAMETER "parameter" /* a name */

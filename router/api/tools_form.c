@@ -39,11 +39,12 @@ static enum status put_input(struct ask *ask, const struct tool *tool, struct gr
 
 static enum status put_arguments(struct ask *ask, const struct toolbox *box,
                                  const struct tool *tool, struct grammar_part *part) {
-    if (tool->input)
-        return put_input(ask, tool, part);
     bool any = box->loose && !tool->strict;
     if (box->format->arguments == TOOL_ARGUMENTS_TAGS)
-        return tools_tags_part(ask, box, tool, part);
+        return tool->input ? tools_tags_input(ask, box, tool, part)
+                           : tools_tags_part(ask, box, tool, part);
+    if (tool->input)
+        return put_input(ask, tool, part);
     *part = (struct grammar_part){.kind = GRAMMAR_JSON_OBJECT};
     if (tool->parameters && json_object_size(tool->parameters) > 0 && !any)
         TRY(tools_schema_part(ask, tool->parameters, NULL, !tool->strict, part));

@@ -1,5 +1,6 @@
 #include "router/api/tools_tags.h"
 
+#include "model/text/template/template_tools.h"
 #include "router/api/tools_schema.h"
 
 #include <string.h>
@@ -191,5 +192,26 @@ enum status tools_tags_part(struct ask *ask, const struct toolbox *box, const st
     all[n++] = (struct grammar_part){
         .kind = GRAMMAR_TEXT, .text = box->format->tags.end, .region = SPAN(TOOLS_END)};
     *part = (struct grammar_part){.kind = GRAMMAR_SEQUENCE, .parts = all, .n = n};
+    return STATUS_OK;
+}
+
+enum status tools_tags_input(struct ask *ask, const struct toolbox *box, const struct tool *tool,
+                             struct grammar_part *part) {
+    const struct tool_tags *tags = &box->format->tags;
+    const struct span texts[] = {tags->before_name, SPAN(TEMPLATE_TOOL_INPUT), tags->before_value,
+                                 tags->end_value,   tags->behind_value,        tags->end};
+    const size_t n = sizeof texts / sizeof *texts;
+    struct grammar_part *own = arena_alloc(&ask->arena, n * sizeof *own);
+    if (!own)
+        return STATUS_NOMEM;
+    for (size_t i = 0; i < n; i++)
+        own[i] = (struct grammar_part){.kind = GRAMMAR_TEXT, .text = texts[i]};
+    if (tool->input->parts[0].kind == GRAMMAR_UNTIL) {
+        own[3].kind = GRAMMAR_UNTIL;
+        own[3].region = SPAN(TOOLS_RAW);
+    } else {
+        own[3] = *tool->input;
+    }
+    *part = (struct grammar_part){.kind = GRAMMAR_SEQUENCE, .parts = own, .n = n};
     return STATUS_OK;
 }

@@ -207,6 +207,9 @@ END_TEST
 
 /* A schema, and the parameters of a call in tags. */
 #define P(name, value) "<parameter=" name ">\n" value "\n</parameter>\n"
+#define CUSTOM(format) "{\"type\":\"custom\",\"name\":\"f\"" format "}"
+#define OF(syntax, definition)                                                                     \
+    ",\"format\":{\"type\":\"grammar\",\"syntax\":\"" syntax "\",\"definition\":\"" definition "\"}"
 static const struct tagged {
     const char *tool, *parameters;
     bool fits;
@@ -268,6 +271,18 @@ static const struct tagged {
     {TOOL("f", "false", "{\"$ref\":\"#/$defs/o\",\"$defs\":{\"o\":{\"$ref\":\"#/$defs/o\"}}}"), "",
      true},
     {"{\"type\":\"function\",\"function\":{\"name\":\"f\"}}", "", true},
+    /* Custom tools: any text as it is, one of a grammar as JSON. */
+    {CUSTOM(""), P("input", "any \"text\"\\n\n</param>"), true},
+    {CUSTOM(""), P("input", ""), true},
+    {CUSTOM(""), "", false},
+    {CUSTOM(""), P("other", "a"), false},
+    {CUSTOM(""), P("input", "a") P("input", "a"), false},
+    {CUSTOM(OF("regex", "ab{1,2}")), P("input", "\"ab\""), true},
+    {CUSTOM(OF("regex", "ab{1,2}")), P("input", "\"abb\""), true},
+    {CUSTOM(OF("regex", "ab{1,2}")), P("input", "\"abbb\""), false},
+    {CUSTOM(OF("regex", "ab{1,2}")), P("input", "ab"), false},
+    {CUSTOM(OF("lark", "start: \\\"a\\\" /b\\\\n/")), P("input", "\"ab\\n\""), true},
+    {CUSTOM(OF("lark", "start: \\\"a\\\" /b\\\\n/")), P("input", "\"ab\n\""), false},
 };
 
 START_TEST(schemas_become_parameters) {
