@@ -155,7 +155,7 @@ def of_a_model(folder):
 
 
 def of_every_format(folder):
-    """The options choose the format, its marks are special tokens: every answer is valid, and the same whole and streamed."""
+    """The options choose the format, its marks are special tokens: every answer is valid, and the same whole and streamed; custom tools, too."""
     model(folder, True, marks={mark: 257 + i for i, mark in enumerate(sorted({mark for marks in FORMATS.values() for mark in marks}))})
     n_calls = 0
     for name in FORMATS:
@@ -168,6 +168,12 @@ def of_every_format(folder):
                 assert [(c, [k[1:] for k in calls], e) for c, calls, e in again] == \
                     [(c, [k[1:] for k in calls], e) for c, calls, e in got], (name, again, got)
                 n_calls += sum(end == "tool_calls" for _, _, end in got)
+            for kind in ("id", "say"):
+                wanted = body(tools=TOOLS + CUSTOM + [custom("say")], tool_choice=chosen(kind), seed=3, n=1, max_tokens=100)
+                (_, ((_, *call),), end), = whole(cluster.port, wanted)
+                assert call[:2] == ["custom", kind] and (kind == "say" or end == "tool_calls" and re.fullmatch(TEXTS[kind], call[2])), (name, call, end)
+                (_, ((_, *again),), _), = streamed(cluster.port, wanted)
+                assert again == call, (name, again, call)
     assert n_calls >= 4 * len(FORMATS), n_calls
     with Cluster("--mixed", 1, "--tool-format", "none", model=str(folder)) as cluster:
         assert cluster.logged(r"router ready.* tools=none "), "none"
