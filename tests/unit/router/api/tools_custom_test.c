@@ -163,6 +163,9 @@ START_TEST(a_text_is_read_without_its_escapes) {
           "|custom free:+a");
     reads("<tool_call>\n{\"name\": \"free\", \"arguments\": {\"input\": \"b", true,
           "|custom free:b");
+    /* Behind the text, whose end may be told without the byte behind it. */
+    reads("<tool_call>\n{\"name\": \"free\", \"arguments\": {\"input\": \"b\"}}\n</tool", false,
+          "|custom free:b");
 }
 END_TEST
 
