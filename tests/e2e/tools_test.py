@@ -161,7 +161,7 @@ def of_every_format(folder):
     for name in FORMATS:
         with Cluster("--mixed", 1, "--tool-format", name, model=str(folder)) as cluster:
             assert cluster.logged(rf"router ready.* tools={name} "), name
-            for wanted in list(bodies())[:6]:
+            for wanted in list(bodies())[:4]:
                 got = whole(cluster.port, wanted)
                 valid({**wanted, "parallel_tool_calls": wanted["parallel_tool_calls"] and name != "llama3"}, got)
                 again = streamed(cluster.port, wanted)
@@ -174,7 +174,7 @@ def of_every_format(folder):
                 assert call[:2] == ["custom", kind] and (kind == "say" or end == "tool_calls" and re.fullmatch(TEXTS[kind], call[2])), (name, call, end)
                 (_, ((_, *again),), _), = streamed(cluster.port, wanted)
                 assert again == call, (name, again, call)
-    assert n_calls >= 4 * len(FORMATS), n_calls
+    assert n_calls >= 2 * len(FORMATS), n_calls
     with Cluster("--mixed", 1, "--tool-format", "none", model=str(folder)) as cluster:
         assert cluster.logged(r"router ready.* tools=none "), "none"
         status, _, reply = request(cluster.port, "POST", "/v1/chat/completions", body())
@@ -576,7 +576,7 @@ def earlier_turns(folder):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--tools", type=int, default=20, help="so many random ones are called")
+    parser.add_argument("--tools", type=int, default=10, help="so many random ones are called")
     n_tools = parser.parse_args().tools
     tally = Tally()
     with tempfile.TemporaryDirectory() as name:
