@@ -26,10 +26,14 @@ void chat_show_fini(struct chat_show *show) {
     buf_fini(&show->shown);
 }
 
-static void flush(struct chat_show *show) {
+static void put(struct chat_show *show) {
     fwrite(show->shown.data, 1, show->shown.n, stdout);
-    fflush(stdout);
     buf_clear(&show->shown);
+}
+
+static void put_now(struct chat_show *show) {
+    put(show);
+    fflush(stdout);
 }
 
 void chat_show_text(struct chat_show *show, const char *text) {
@@ -40,7 +44,7 @@ void chat_show_text(struct chat_show *show, const char *text) {
         show->is_thinking = false;
     }
     wrap_feed(&show->wrap, text, strlen(text), &show->shown);
-    flush(show);
+    put_now(show);
 }
 
 void chat_show_thought(struct chat_show *show, const char *text) {
@@ -50,7 +54,7 @@ void chat_show_thought(struct chat_show *show, const char *text) {
         buf_puts(&show->shown, show->dim);
     show->is_thinking = true;
     wrap_feed(&show->wrap, text, strlen(text), &show->shown);
-    flush(show);
+    put_now(show);
 }
 
 void chat_show_end(struct chat_show *show) {
@@ -59,5 +63,5 @@ void chat_show_end(struct chat_show *show) {
         buf_puts(&show->shown, show->plain);
     show->is_thinking = false;
     buf_putc(&show->shown, '\n');
-    flush(show);
+    put(show); /* at the end of the program, which says why it cannot be written */
 }
