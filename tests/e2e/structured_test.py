@@ -141,7 +141,8 @@ def killed(expected):
 def other_fields():
     with Cluster("--mixed", 1, model=real_model()) as cluster:
         for i, regex in enumerate(REGEXES):
-            for field in ({"structured_outputs": {"regex": regex}}, {"guided_regex": regex}, {"regex": regex}):
+            fields = ({"structured_outputs": {"regex": regex}}, {"guided_regex": regex}, {"regex": regex})
+            for field in fields if i == 0 else fields[i % 3:][:1]:
                 body = {"prompt": "The answer is", "max_tokens": 60, "temperature": 1.2, "seed": i, **field}
                 choice = post_json(cluster.port, "/v1/completions", body)["choices"][0]
                 if choice["finish_reason"] == "stop":
@@ -160,7 +161,7 @@ def other_fields():
             choice = post_json(cluster.port, "/v1/completions", body)["choices"][0]
             assert choice["finish_reason"] == "stop" and re.fullmatch(regex, choice["text"]), (field, choice)
         for field in ({"response_format": {"type": "json_object"}}, {"structured_outputs": {"json_object": True}}):
-            body = {"messages": [{"role": "user", "content": "JSON with one short member."}], "max_tokens": 200, **field}
+            body = {"messages": [{"role": "user", "content": "JSON with one short member."}], "max_tokens": 60, **field}
             choice = post_json(cluster.port, "/v1/chat/completions", body)["choices"][0]
             text = choice["message"]["content"]
             assert text.startswith("{") and (choice["finish_reason"] == "length" or isinstance(json.loads(text), dict)), choice
