@@ -30,7 +30,8 @@ struct router {
     struct fleet fleet;
     const struct policy *policy;
     void *policy_state;                  /* owned by the policy */
-    struct policy_candidate *candidates; /* owned (max_workers): place.c's scratch */
+    struct slot **fitting;               /* owned (max_workers): place.c's scratch */
+    struct policy_candidate *candidates; /* the same */
 
     uint32_t alone; /* index of the request that runs alone, or SLOT_NONE */
     uint32_t alone_slot;

@@ -17,8 +17,11 @@ enum status fleet_init(struct fleet *fleet, uint32_t n_slots) {
     *fleet = (struct fleet){.n_slots = n_slots};
     list_init(&fleet->lost);
     fleet->slots = calloc(n_slots, sizeof *fleet->slots);
-    if (!fleet->slots)
+    fleet->trusts = calloc(n_slots, sizeof *fleet->trusts);
+    if (!fleet->slots || !fleet->trusts) {
+        fleet_fini(fleet);
         return STATUS_NOMEM;
+    }
     for (uint32_t i = 0; i < n_slots; i++)
         fleet_empty(&fleet->slots[i], i);
     return STATUS_OK;
@@ -28,6 +31,7 @@ void fleet_fini(struct fleet *fleet) {
     if (!fleet)
         return;
     free(fleet->slots);
+    free(fleet->trusts);
     *fleet = (struct fleet){0};
 }
 

@@ -159,7 +159,7 @@ uint64_t liveness_deadline(const struct router *router) {
         if (slot->busy_until_ns > router->now_ns && router->n_waiting > 0)
             next = earlier(next, slot->busy_until_ns);
         if (trust_standing(router, slot) == STANDING_ASIDE && router->n_waiting > 0)
-            next = earlier(next, slot->trust.until_ns); /* then it takes one on trial */
+            next = earlier(next, slot->trust->until_ns); /* then it takes one on trial */
     }
     return next;
 }

@@ -1,8 +1,9 @@
-/* router/core/marks.h: what a slot remembers of its worker's failures. The rules: trust.h for a
- * worker, pairs.h for two. */
+/* router/core/marks.h: what is remembered of failures: of a name in struct trust, of two
+ * workers in struct pair. The rules: trust.h for a worker, pairs.h for two. */
 #pragma once
 
 #include "base/clock.h"
+#include "proto/message.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -11,24 +12,28 @@
 #define TRUST_FAILURES     3u             /* and so many failures among them put a worker aside */
 #define TRUST_ASIDE_NS     (1 * NS_PER_S) /* the first time; doubled each time, */
 #define TRUST_ASIDE_NS_MAX (120 * NS_PER_S)
+#define TRUST_TIMES_MAX    8u /* 1, 2, 4 ... 64 s, 120 s */
 #define TRUST_AGAIN                                                                                \
     10u /* put aside again within so many times the last time: it goes on doubling */
 #define TRUST_TRIAL_TOKENS 32u /* so many tokens, or an end, make a trial a good answer */
 
+/* What was seen of a worker last. */
+enum proof {
+    PROOF_NONE, /* nothing since it started, or a failure */
+    PROOF_GOOD, /* a good answer */
+    PROOF_HUNG, /* it was taken for hung, and no good answer came since */
+};
+
 struct trust {
+    char name[MESSAGE_NAME_MAX];
     uint32_t epoch;  /* rises when it is put aside and when that ends: older attempts say nothing */
-    uint32_t serial; /* of its last answer */
     uint8_t answers; /* the last TRUST_ANSWERS, the youngest in bit 0; set: failed */
-    bool hung;       /* once, and no good answer since */
-    bool excused;    /* a mark was taken back, and no good answer came since */
-    bool proved;     /* its last answer was good */
-    bool is_aside;   /* or on trial */
-    uint32_t n_trials; /* attempts there of this epoch, while it is aside */
-    uint64_t until_ns; /* aside until then */
-    uint64_t for_ns;   /* how long the last time was; 0: never aside */
-    uint64_t back_ns;  /* when that ended */
-    uint64_t was_for_ns;
-    const char *why; /* a constant */
+    bool excused;    /* a failure was taken back, and no good answer came since */
+    enum proof proof;
+    uint32_t n_times;  /* put aside in a row; at most TRUST_TIMES_MAX */
+    const char *why;   /* why it is aside or on trial: a constant; NULL: neither */
+    uint64_t until_ns; /* aside until then; while it is neither, n_times counts until then */
+    uint64_t failed;   /* request_id.lo, where its last answer is that request's failure; 0 */
 };
 
 #define PAIRS_MAX         8u

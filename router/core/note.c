@@ -67,11 +67,16 @@ static struct note about_request(enum router_note kind, const struct request *re
     return note;
 }
 
-void note_worker(const struct router *router, enum router_note kind, const struct slot *slot,
-                 const char *reason, uint64_t value, uint64_t more) {
-    struct note note = new_note(kind, slot->announce.name, value, more);
+void note_name(const struct router *router, enum router_note kind, const char *name,
+               const char *reason, uint64_t value, uint64_t more) {
+    struct note note = new_note(kind, name, value, more);
     note.reason = reason;
     say(router, &note);
+}
+
+void note_worker(const struct router *router, enum router_note kind, const struct slot *slot,
+                 const char *reason, uint64_t value, uint64_t more) {
+    note_name(router, kind, slot->announce.name, reason, value, more);
 }
 
 void note_pair(const struct router *router, const struct slot *prefill, const struct slot *decode,
@@ -106,10 +111,4 @@ void note_waits(const struct router *router, struct request *req, const char *re
         return;
     req->waits = reason;
     note_decision(router, NOTE_WAITS, req, NULL, reason, request_n_tokens(req), router->n_waiting);
-}
-
-void note_stranger(const struct router *router, enum router_note kind, const char *name,
-                   uint64_t value) {
-    struct note note = new_note(kind, name, value, 0);
-    say(router, &note);
 }

@@ -36,7 +36,11 @@ enum router_note {
     ROUTER_NOTES
 };
 
-/* About a worker. `reason` is a constant or NULL. */
+/* About all workers of a name. `reason` is a constant or NULL. */
+void note_name(const struct router *router, enum router_note kind, const char *name,
+               const char *reason, uint64_t value, uint64_t more);
+
+/* About a worker. */
 void note_worker(const struct router *router, enum router_note kind, const struct slot *slot,
                  const char *reason, uint64_t value, uint64_t more);
 
@@ -54,7 +58,3 @@ void note_decision(const struct router *router, enum router_note kind, const str
 
 /* It waits for a worker, for a reason that was another one before, or none. */
 void note_waits(const struct router *router, struct request *req, const char *reason);
-
-/* About one that has no slot. */
-void note_stranger(const struct router *router, enum router_note kind, const char *name,
-                   uint64_t value);

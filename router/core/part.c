@@ -2,7 +2,6 @@
 
 #include "base/assert.h"
 #include "router/core/core.h"
-#include "router/core/trust.h"
 
 void part_join(struct router *router, struct part *part, uint32_t number, bool prefill,
                uint32_t n_tokens) {
@@ -12,10 +11,10 @@ void part_join(struct router *router, struct part *part, uint32_t number, bool p
                           .last_state = UINT8_MAX,
                           .sent_seq = UINT64_MAX,
                           .sent_ns = UINT64_MAX,
-                          .n_tokens = n_tokens};
+                          .n_tokens = n_tokens,
+                          .epoch = slot->trust->epoch};
     list_init(&part->link);
     list_push_back(prefill ? &slot->prefills : &slot->decodes, &part->link);
-    trust_joins(slot, part);
     slot->n_assigned++;
     slot->n_unreflected++;
     slot->tokens_unreflected += n_tokens;
@@ -39,7 +38,6 @@ void part_leave(struct router *router, struct part *part) {
     struct slot *slot = fleet_slot(&router->fleet, part->slot);
     part_reflected(router, slot, part);
     list_remove(&part->link);
-    trust_leaves(slot, part);
     part->slot = SLOT_NONE;
     ASSERT(slot->n_assigned > 0);
     slot->n_assigned--;

@@ -33,11 +33,6 @@ static bool same_numerics(const struct slot *slot, const struct request *req) {
     return memcmp(slot->welcome.numerics_fp, req->numerics, FINGERPRINT_BYTES) == 0;
 }
 
-/* Room aside, may this request go there? */
-static bool fits(const struct router *router, const struct slot *slot, const struct request *req) {
-    return trust_can_hold(slot, req) && trust_badness(router, req, slot) <= req->leeway;
-}
-
 static bool open_to_others(const struct router *router, const struct slot *slot) {
     return router->alone == SLOT_NONE || router->alone_slot != slot->number;
 }
@@ -61,60 +56,70 @@ static bool has_room(const struct router *router, const struct slot *slot) {
     return slot_sequences(slot) < slot->welcome.max_seqs && slot->busy_until_ns <= router->now_ns;
 }
 
+/* Could it take another one at once? */
+static bool is_free(const struct router *router, const struct slot *slot) {
+    return open_to_others(router, slot) && has_room(router, slot);
+}
+
 /* An attempt that brought nothing may have cost seconds already: the next one goes where the last
  * answer was good, if such a worker has room, before any of which nothing is known yet. */
 static uint32_t keep_proved(const struct router *router, uint32_t n) {
     struct policy_candidate *all = router->candidates;
     uint32_t n_proved = 0;
     for (uint32_t i = 0; i < n; i++) {
-        if (router->fleet.slots[all[i].slot].trust.proved)
+        if (router->fleet.slots[all[i].slot].trust->proof == PROOF_GOOD)
             all[n_proved++] = all[i];
     }
     return n_proved > 0 ? n_proved : n;
 }
 
-/* What the search found, beside a choice. */
-struct found {
-    uint32_t slot;     /* SLOT_NONE: nobody */
-    uint32_t n_fit;    /* who could take it, if there were room */
-    uint32_t n_closed; /* who is kept for the request that runs alone */
+/* The workers that a request may go to, room aside: router->fitting (n). */
+struct fits {
+    uint32_t n;
+    bool exact; /* they would continue its stream bit for bit: full ones are waited for */
 };
 
+/* Of those that can hold it the least bad ones; of these the exact ones, where there are any. */
+static struct fits find_fits(struct router *router, const struct request *req) {
+    uint32_t n = 0, least = UINT32_MAX;
+    fleet_each(slot, &router->fleet) {
+        if (!trust_can_hold(slot, req))
+            continue;
+        bool inexact = req->has_numerics && !same_numerics(slot, req);
+        uint32_t rank = 2 * trust_badness(router, req, slot) + inexact;
+        if (rank > least)
+            continue;
+        n = rank < least ? 0 : n;
+        least = rank;
+        router->fitting[n++] = slot;
+    }
+    return (struct fits){.n = n, .exact = n > 0 && req->has_numerics && least % 2 == 0};
+}
+
+/* Those to choose from: router->candidates (n), of the least rank that was offered. */
 struct search {
     enum policy_stage stage;
-    unsigned takes;             /* of these kinds */
-    bool exact;                 /* of the request's own numerics only */
-    const struct slot *partner; /* must pair with this one; NULL: none */
-    bool equal;                 /* and compute the same bits */
-    bool blocks;                /* and have blocks for it, by what they announced */
+    uint32_t rank;
+    uint32_t n;
 };
 
-static struct found search_slot(struct router *router, const struct request *req,
-                                struct search search) {
-    struct found found = {.slot = SLOT_NONE};
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < router->fleet.n_seen; i++) {
-        const struct slot *slot = &router->fleet.slots[i];
-        if (!fits(router, slot, req) || !(takes(router, slot) & search.takes) ||
-            (search.exact && !same_numerics(slot, req)) || slot == search.partner ||
-            (search.partner &&
-             !(fleet_pairs(slot, search.partner) && pairs_may(router, slot, search.partner))) ||
-            (search.equal && !fleet_equals(slot, search.partner)))
-            continue;
-        if (!open_to_others(router, slot)) {
-            found.n_closed++;
-            continue;
-        }
-        found.n_fit++;
-        if (has_room(router, slot) &&
-            (!search.blocks || roles_has_blocks(slot, request_n_tokens(req))))
-            router->candidates[n++] =
-                (struct policy_candidate){.slot = i, .load = slot_load(slot, search.stage)};
-    }
-    if (n == 0)
-        return found;
-    if (req->n_losses > 0)
-        n = keep_proved(router, n);
+/* One without room is none to choose, and keeps those of higher ranks out all the same. */
+static void offer(struct router *router, struct search *search, const struct slot *slot,
+                  uint32_t rank) {
+    if (rank > search->rank)
+        return;
+    search->n = rank < search->rank ? 0 : search->n;
+    search->rank = rank;
+    if (is_free(router, slot))
+        router->candidates[search->n++] =
+            (struct policy_candidate){.slot = slot->number, .load = slot_load(slot, search->stage)};
+}
+
+/* SLOT_NONE: there is none to choose from. */
+static uint32_t choose(struct router *router, const struct request *req, struct search search) {
+    if (search.n == 0)
+        return SLOT_NONE;
+    uint32_t n = req->n_losses > 0 ? keep_proved(router, search.n) : search.n;
     struct policy_query query = {
         .stage = search.stage,
         .candidates = router->candidates,
@@ -125,19 +130,7 @@ static struct found search_slot(struct router *router, const struct request *req
     };
     uint32_t chosen = router->policy->pick(router->policy_state, &query);
     ASSERT(chosen < n);
-    found.slot = router->candidates[chosen].slot;
-    return found;
-}
-
-/* Is there a worker that would continue this stream bit for bit? Full ones count: wait for them. */
-static bool exact_exists(const struct router *router, const struct request *req) {
-    if (!req->has_numerics)
-        return false;
-    fleet_each(slot, &router->fleet) {
-        if (fits(router, slot, req) && same_numerics(slot, req))
-            return true;
-    }
-    return false;
+    return router->candidates[chosen].slot;
 }
 
 static uint32_t uncached_tokens(const struct router *router, const struct request *req,
@@ -180,25 +173,25 @@ static enum turn nobody_fits(struct router *router, struct request *req, bool cl
 }
 
 static bool is_better_alone(const struct slot *slot, const struct slot *best) {
-    if (slot->trust.proved != best->trust.proved)
-        return slot->trust.proved;
+    bool is_proved = slot->trust->proof == PROOF_GOOD;
+    if (is_proved != (best->trust->proof == PROOF_GOOD))
+        return is_proved;
     return slot->n_assigned < best->n_assigned;
 }
 
 /* Three losses in a row: it may be what kills workers. It gets one to itself; others move away. */
-static enum turn place_alone(struct router *router, struct request *req, bool exact) {
+static enum turn place_alone(struct router *router, struct request *req, struct fits fits) {
     if (router->alone != SLOT_NONE) {
         note_waits(router, req, "another_runs_alone");
         return TURN_WAIT;
     }
-    struct slot *best = NULL;
-    fleet_each(slot, &router->fleet) {
-        if (fits(router, slot, req) && (!exact || same_numerics(slot, req)) &&
-            (!best || is_better_alone(slot, best)))
-            best = slot;
-    }
-    if (!best)
+    if (fits.n == 0)
         return nobody_fits(router, req, false);
+    struct slot *best = router->fitting[0];
+    for (uint32_t i = 1; i < fits.n; i++) {
+        if (is_better_alone(router->fitting[i], best))
+            best = router->fitting[i];
+    }
     router->alone = req->index;
     router->alone_slot = best->number;
     note_request(router, NOTE_ALONE, req, best);
@@ -210,48 +203,55 @@ static enum turn place_alone(struct router *router, struct request *req, bool ex
 }
 
 /* Who prefills for this decode worker: one of equal numerics; where there is none at all, one of
- * others (another tensor-parallel size), and the stream is counted as inexact. A continuation that
- * the decode worker alone can keep exact is left to it. */
-static uint32_t find_partner(struct router *router, const struct request *req,
-                             const struct slot *to, bool exact) {
-    struct search search = {.stage = POLICY_PREFILL,
-                            .takes = TAKES_PREFILL,
-                            .exact = exact,
-                            .partner = to,
-                            .equal = true};
-    struct found found = search_slot(router, req, search);
-    if (found.slot != SLOT_NONE || found.n_fit + found.n_closed > 0 || exact)
-        return found.slot;
-    search.equal = false;
-    return search_slot(router, req, search).slot;
+ * others (another tensor-parallel size), and the stream is counted as inexact. */
+static uint32_t find_partner(struct router *router, const struct request *req, struct fits fits,
+                             const struct slot *to) {
+    struct search search = {.stage = POLICY_PREFILL, .rank = UINT32_MAX};
+    for (uint32_t i = 0; i < fits.n; i++) {
+        const struct slot *slot = router->fitting[i];
+        if (takes(router, slot) != TAKES_PREFILL || !fleet_pairs(slot, to) ||
+            !pairs_may(router, slot, to))
+            continue;
+        offer(router, &search, slot, fleet_equals(slot, to) ? 0 : 1);
+    }
+    return choose(router, req, search);
 }
+
+enum { RANK_DECODES, RANK_YIELDS, RANK_NO_BLOCKS };
+
+struct found {
+    uint32_t slot;  /* SLOT_NONE: nobody */
+    bool is_full;   /* some could take it, if there were room */
+    bool is_closed; /* some are kept for the request that runs alone */
+};
 
 /* Where it decodes: roles are preferences, and yield where nobody of the right one is left, or has
  * blocks. */
-static struct found find_decode(struct router *router, struct request *req, bool exact) {
-    bool by_load = router->config.roles == ROLES_LOAD;
-    struct search search = {.stage = POLICY_DECODE,
-                            .takes = TAKES_DECODE | TAKES_BOTH,
-                            .exact = exact,
-                            .blocks = by_load};
-    req->choice = exact ? "same_numerics" : "policy";
-    struct found decode = search_slot(router, req, search);
-    if (decode.slot != SLOT_NONE)
-        return decode;
-    search.takes = TAKES_PREFILL;
-    if (decode.n_fit + decode.n_closed == 0) {
+static struct found find_decode(struct router *router, struct request *req, struct fits fits) {
+    bool by_load = router->config.roles == ROLES_LOAD, has_decode = false;
+    struct found found = {.slot = SLOT_NONE};
+    struct search search = {.stage = POLICY_DECODE, .rank = UINT32_MAX};
+    for (uint32_t i = 0; i < fits.n; i++)
+        has_decode |= takes(router, router->fitting[i]) != TAKES_PREFILL;
+    for (uint32_t i = 0; i < fits.n; i++) {
+        const struct slot *slot = router->fitting[i];
+        bool yields = has_decode && takes(router, slot) == TAKES_PREFILL;
+        bool blocks = !by_load || !has_decode || roles_has_blocks(slot, request_n_tokens(req));
+        if (yields && !(by_load && blocks))
+            continue;
+        found.is_full |= !yields && open_to_others(router, slot);
+        found.is_closed |= !yields && !open_to_others(router, slot);
+        uint32_t rank = blocks ? RANK_DECODES : RANK_NO_BLOCKS;
+        if (is_free(router, slot))
+            offer(router, &search, slot, yields ? RANK_YIELDS : rank);
+    }
+    found.slot = choose(router, req, search);
+    req->choice = fits.exact ? "same_numerics" : "policy";
+    if (!has_decode)
         req->choice = "only_prefill_workers";
-        search.blocks = false;
-        return search_slot(router, req, search);
-    }
-    struct found yields = by_load ? search_slot(router, req, search) : decode;
-    if (yields.slot != SLOT_NONE) {
+    else if (search.rank == RANK_YIELDS)
         req->choice = "decode_workers_full";
-        return yields;
-    }
-    search.takes = TAKES_DECODE | TAKES_BOTH;
-    search.blocks = false;
-    return by_load ? search_slot(router, req, search) : decode;
+    return found;
 }
 
 enum turn place_request(struct router *router, struct request *req) {
@@ -260,18 +260,17 @@ enum turn place_request(struct router *router, struct request *req) {
         note_waits(router, req, "rests_after_a_loss");
         return TURN_WAIT;
     }
-    req->leeway = trust_least_badness(router, req);
-    bool exact = exact_exists(router, req);
+    struct fits fits = find_fits(router, req);
     if (req->alone)
-        return place_alone(router, req, exact);
-    struct found decode = find_decode(router, req, exact);
+        return place_alone(router, req, fits);
+    struct found decode = find_decode(router, req, fits);
     if (decode.slot == SLOT_NONE) {
-        if (decode.n_fit > 0) {
+        if (decode.is_full) {
             note_waits(router, req, "no_room");
             /* One that avoids workers, or goes on at some alone, says nothing of those behind it. */
-            return req->n_replays > 0 || req->outgrown || exact ? TURN_WAIT : TURN_FULL;
+            return req->n_replays > 0 || req->outgrown || fits.exact ? TURN_WAIT : TURN_FULL;
         }
-        return nobody_fits(router, req, decode.n_closed > 0);
+        return nobody_fits(router, req, decode.is_closed);
     }
     const struct slot *to = &router->fleet.slots[decode.slot];
     req->to_decode = decode.slot;
@@ -280,7 +279,7 @@ enum turn place_request(struct router *router, struct request *req) {
         return TURN_NEXT;
     uint32_t n_uncached = uncached_tokens(router, req, to);
     if (n_uncached > router->config.local_prefill_tokens)
-        req->to_prefill = find_partner(router, req, to, exact);
+        req->to_prefill = find_partner(router, req, fits, to);
     if (req->to_prefill != SLOT_NONE && router->config.roles == ROLES_LOAD &&
         roles_prefill_here(&router->fleet.slots[req->to_prefill], to, n_uncached)) {
         req->to_prefill = SLOT_NONE;
@@ -291,10 +290,15 @@ enum turn place_request(struct router *router, struct request *req) {
 
 uint32_t place_room(const struct router *router) {
     uint64_t prefill = 0, decode = 0, both = 0;
-    bool any_good = trust_any_good(router);
+    bool any_good = false;
     fleet_each(slot, &router->fleet) {
-        if (slot->state != SLOT_READY || (any_good && slot->trust.is_aside) ||
-            !open_to_others(router, slot) || !has_room(router, slot))
+        if (slot->state != SLOT_READY)
+            continue;
+        bool is_good = trust_standing(router, slot) == STANDING_GOOD;
+        if (is_good && !any_good)
+            prefill = decode = both = 0; /* those that are put aside count where all are */
+        any_good |= is_good;
+        if (is_good != any_good || !is_free(router, slot))
             continue;
         uint32_t room = slot->welcome.max_seqs - slot_sequences(slot);
         unsigned kind = takes(router, slot);

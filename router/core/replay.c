@@ -23,7 +23,7 @@ void replay_reset_losses(struct router *router, struct request *req) {
     req->n_losses = 0;
     req->has_token = true;
     req->alone = false;
-    req->blamed = SLOT_NONE;
+    req->blamed = NULL;
     finish_alone(router, req);
 }
 
@@ -125,7 +125,7 @@ static void blame(struct router *router, struct request *req, struct slot *slot,
  * the same, or none is left that could. True: the request has ended. */
 static bool take_verdict(struct router *router, struct request *req, struct slot *slot,
                          enum reason reason) {
-    bool agrees = req->blamed != SLOT_NONE && req->blamed != slot->number && req->verdict == reason;
+    bool agrees = req->blamed && req->blamed != slot->trust && req->verdict == reason;
     trust_failed(router, req, slot, reason_name(reason), reason == REASON_NUMERICS);
     req->verdict = reason;
     if (!agrees && trust_another(router, req))

@@ -64,7 +64,6 @@ struct request *request_take(struct requests *requests, uint64_t router_id) {
     part_clear(&req->prefill);
     part_clear(&req->decode);
     req->prefilled_by = SLOT_NONE;
-    req->blamed = SLOT_NONE;
     requests->n_used++;
     return req;
 }
@@ -98,6 +97,4 @@ struct part *request_part(struct request *req, uint32_t slot) {
 void request_forget_slot(struct request *req, uint32_t slot) {
     req->too_long[slot / 64] &= ~(1ull << (slot % 64));
     req->failed[slot / 64] &= ~(1ull << (slot % 64));
-    if (req->blamed == slot)
-        req->blamed = SLOT_NONE;
 }

@@ -34,7 +34,6 @@ struct part {
     uint32_t n_tokens;  /* to be computed by a prefill there */
     uint32_t epoch;     /* of the worker's trust when it began */
     uint32_t n_given;   /* tokens that came from it while on trial */
-    bool on_trial;      /* the worker was put aside when it began */
 };
 
 struct request {
@@ -85,11 +84,9 @@ struct request {
     uint8_t numerics[FINGERPRINT_BYTES];
     uint64_t *too_long; /* owned by the pool: bit per slot that said so */
     uint64_t *failed;   /* the same: bit per slot that failed it */
-    uint32_t leeway;    /* place.c: the worst badness it may take (trust.h) */
 
-    uint32_t blamed; /* slot that failed it last without a token since; SLOT_NONE */
-    uint32_t blamed_serial;
-    enum reason verdict; /* of that one: what it says of the request itself; REASON_NONE */
+    struct trust *blamed; /* who failed it last without a token since; NULL */
+    enum reason verdict;  /* of that one: what it says of the request itself; REASON_NONE */
 
     struct request_end outcome;
 };

@@ -47,8 +47,9 @@ enum status router_new(const struct router_config *config, const struct router_s
         status = fleet_init(&self->fleet, config->max_workers);
     if (status == STATUS_OK && policy->open)
         status = policy->open(config->max_workers, config->seed, &self->policy_state);
+    self->fitting = calloc(config->max_workers, sizeof *self->fitting);
     self->candidates = calloc(config->max_workers, sizeof *self->candidates);
-    if (status == STATUS_OK && !self->candidates)
+    if (status == STATUS_OK && !(self->fitting && self->candidates))
         status = STATUS_NOMEM;
     if (status != STATUS_OK) {
         router_free(self);
@@ -66,6 +67,7 @@ void router_free(struct router *router) {
     fleet_fini(&router->fleet);
     if (router->policy->close)
         router->policy->close(router->policy_state);
+    free(router->fitting);
     free(router->candidates);
     free(router);
 }

@@ -108,26 +108,7 @@ static void no_slot(struct router *router, const struct announce *announce) {
     if (fleet->no_slot_noted_ns != 0 && router->now_ns - fleet->no_slot_noted_ns < NO_SLOT_NOTE_NS)
         return;
     fleet->no_slot_noted_ns = router->now_ns;
-    note_stranger(router, NOTE_NO_SLOT, announce->name, fleet->n_slots);
-}
-
-/* The one that had the name last, or NULL: a free slot keeps its record until it is taken. */
-static const struct slot *predecessor(const struct fleet *fleet, const char *name) {
-    const struct slot *last = NULL;
-    for (uint32_t i = 0; i < fleet->n_seen; i++) {
-        const struct slot *slot = &fleet->slots[i];
-        if (fleet_same_name(slot->announce.name, name) &&
-            (!last || slot->since_ns > last->since_ns))
-            last = slot;
-    }
-    return last;
-}
-
-/* Of two free slots the one whose record is missed less: none, or the older one. */
-static struct slot *freer(struct slot *a, struct slot *b) {
-    bool takes_b =
-        !a || (trust_has_record(a) && (!trust_has_record(b) || b->heard_ns < a->heard_ns));
-    return takes_b ? b : a;
+    note_name(router, NOTE_NO_SLOT, announce->name, NULL, fleet->n_slots, 0);
 }
 
 void session_announced(struct router *router, const struct announce *announce) {
@@ -136,7 +117,7 @@ void session_announced(struct router *router, const struct announce *announce) {
     for (uint32_t i = 0; i < fleet->n_slots; i++) {
         struct slot *slot = &fleet->slots[i];
         if (slot->state == SLOT_FREE) {
-            spare = freer(spare, slot);
+            spare = spare ? spare : slot;
         } else if (slot->announce.incarnation == announce->incarnation &&
                    fleet_same_name(slot->announce.name, announce->name)) {
             announced_again(router, slot, announce);
@@ -149,10 +130,8 @@ void session_announced(struct router *router, const struct announce *announce) {
         no_slot(router, announce);
         return;
     }
-    const struct slot *before = predecessor(fleet, announce->name);
-    const struct trust trust = before ? before->trust : (struct trust){0};
     slot_reset(spare);
-    trust_inherits(spare, &trust);
+    spare->trust = trust_of(fleet, announce->name);
     if (spare->number >= fleet->n_seen)
         fleet->n_seen = spare->number + 1;
     spare->announce = *announce;
@@ -214,16 +193,14 @@ void session_lost(struct router *router, struct slot *slot, const char *why) {
     if (slot->state == SLOT_FREE)
         return;
     note_lost(router, slot, why);
+    if (slot_in_session(slot) || slot->state == SLOT_SUSPECT)
+        trust_left(slot);
     fleet_set_state(router, slot, SLOT_SUSPECT);
     slot->n_forgets = 0;
     fleet_lose(router, slot, LOSS_DIED);
     if (router->policy->forget)
         router->policy->forget(router->policy_state, slot->number);
     fleet_set_state(router, slot, SLOT_FREE);
-    fleet_each(other, &router->fleet) {
-        if (!slot_in_session(other) && fleet_same_name(other->announce.name, slot->announce.name))
-            trust_inherits(other, &slot->trust);
-    }
     struct slot *heir = rival_heir(router, slot->announce.name);
     if (heir)
         session_join(router, heir);

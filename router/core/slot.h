@@ -57,9 +57,9 @@ struct slot {
     bool probing;               /* it refused, and one request asks again on behalf of all */
     struct list prefills;       /* parts of requests: prefill side of a hand-off */
     struct list decodes;        /* decode side, or both */
-    struct list lost; /* in fleet.lost: its attempts are lost, and replayed at the event's end */
-    enum loss loss;   /* how, while it is there */
-    struct trust trust;
+    struct list lost;    /* in fleet.lost: its attempts are lost, and replayed at the event's end */
+    enum loss loss;      /* how, while it is there */
+    struct trust *trust; /* of fleet.trusts: its name's; NULL: the slot was never used */
     struct pair pairs[PAIRS_MAX]; /* partners whose hand-overs failed */
     uint32_t n_pairs;
     bool is_cut_off; /* when a pair of it failed last: it had no partner left */
@@ -71,7 +71,8 @@ struct slot {
 };
 
 struct fleet {
-    struct slot *slots; /* owned (n_slots) */
+    struct slot *slots;   /* owned (n_slots) */
+    struct trust *trusts; /* owned (n_slots): of each name, what it did */
     uint32_t n_slots;
     uint32_t n_seen; /* slots from here on were never used */
     uint32_t n_ready;

@@ -131,8 +131,7 @@ static void take_entry(struct router *router, struct slot *slot, const struct st
             return;
         }
         emit(router, slot, req, entry, skip, n);
-        if (part->on_trial)
-            trust_tokens(router, part, n);
+        trust_tokens(router, part, n);
         if (finish == FINISH_NONE && req->n_emitted == req->spec.sampling.max_new)
             finish = FINISH_LENGTH;
     } else if (skip > entry->n_tokens) {

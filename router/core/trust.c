@@ -2,17 +2,21 @@
 
 #include "base/assert.h"
 #include "router/core/core.h"
+#include "router/core/fleet.h"
 #include "router/core/note.h"
+
+#include <string.h>
 
 #define ANSWERS_MASK ((1u << TRUST_ANSWERS) - 1)
 
-/* Badness: below FAILED_ASIDE by how long it was put aside for, as a power of two. */
+/* Badness. One that is aside is the worse the more often it was put aside in a row. */
 enum { BAD_FAILED_THIS = 1, BAD_ASIDE = 2, BAD_ASIDE_FAILED_THIS = 32 };
+_Static_assert(BAD_ASIDE + TRUST_TIMES_MAX <= BAD_ASIDE_FAILED_THIS, "a request returns last");
 
 enum standing trust_standing(const struct router *router, const struct slot *slot) {
-    if (!slot->trust.is_aside)
+    if (!slot->trust->why)
         return STANDING_GOOD;
-    return router->now_ns < slot->trust.until_ns ? STANDING_ASIDE : STANDING_TRIAL;
+    return router->now_ns < slot->trust->until_ns ? STANDING_ASIDE : STANDING_TRIAL;
 }
 
 static uint32_t n_failed(const struct trust *trust) {
@@ -22,98 +26,98 @@ static uint32_t n_failed(const struct trust *trust) {
     return n;
 }
 
-static void begin_epoch(struct trust *trust) {
-    trust->epoch++;
-    trust->n_trials = 0;
+/* How long the last time was; 0: never aside. */
+static uint64_t aside_ns(const struct trust *trust) {
+    if (trust->n_times == 0)
+        return 0;
+    return trust->n_times < TRUST_TIMES_MAX ? TRUST_ASIDE_NS << (trust->n_times - 1)
+                                            : TRUST_ASIDE_NS_MAX;
 }
 
-static void put_aside(struct router *router, struct slot *slot, const char *why) {
-    struct trust *trust = &slot->trust;
-    bool again = trust->for_ns > 0 &&
-                 (trust->is_aside || router->now_ns - trust->back_ns < TRUST_AGAIN * trust->for_ns);
-    trust->was_for_ns = trust->for_ns;
-    trust->for_ns = again ? 2 * trust->for_ns : TRUST_ASIDE_NS;
-    if (trust->for_ns > TRUST_ASIDE_NS_MAX)
-        trust->for_ns = TRUST_ASIDE_NS_MAX;
-    trust->is_aside = true;
-    trust->proved = false;
-    trust->until_ns = router->now_ns + trust->for_ns;
+/* What went before is no proof any more. */
+static void doubt(struct trust *trust) {
+    if (trust->proof == PROOF_GOOD)
+        trust->proof = PROOF_NONE;
+}
+
+static void put_aside(struct router *router, struct trust *trust, const char *why) {
+    if (!trust->why && router->now_ns >= trust->until_ns)
+        trust->n_times = 0; /* the last time is long ago */
+    if (trust->n_times < TRUST_TIMES_MAX)
+        trust->n_times++;
     trust->why = why;
-    note_worker(router, NOTE_ASIDE, slot, why, n_failed(trust), trust->for_ns / NS_PER_MS);
+    trust->until_ns = router->now_ns + aside_ns(trust);
+    note_name(router, NOTE_ASIDE, trust->name, why, n_failed(trust), aside_ns(trust) / NS_PER_MS);
     trust->answers = 0;
-    begin_epoch(trust);
+    trust->failed = 0;
+    trust->epoch++;
+    doubt(trust);
     router->stats.n_put_aside++;
     router->queue_due = true; /* who waited for it may go elsewhere */
 }
 
-static void end_aside(struct router *router, struct slot *slot, const char *why) {
-    struct trust *trust = &slot->trust;
-    trust->is_aside = false;
-    trust->back_ns = router->now_ns;
-    begin_epoch(trust);
-    note_worker(router, NOTE_TRUSTED, slot, why, trust->for_ns / NS_PER_MS, 0);
+/* So many times in a row stay on its record. */
+static void end_aside(struct router *router, struct trust *trust, const char *why,
+                      uint32_t n_times) {
+    note_name(router, NOTE_TRUSTED, trust->name, why, aside_ns(trust) / NS_PER_MS, 0);
+    trust->why = NULL;
+    trust->n_times = n_times;
+    trust->until_ns = router->now_ns + TRUST_AGAIN * aside_ns(trust);
+    trust->epoch++;
     router->queue_due = true;
 }
 
-/* Another worker failed the same request: the mark of the first one is taken back. */
-static void excuse_first(struct router *router, const struct request *req) {
-    struct slot *first = fleet_slot(&router->fleet, req->blamed);
-    struct trust *trust = &first->trust;
-    if (trust->excused || trust->serial != req->blamed_serial)
+/* Another worker failed the same request: this one's failure is taken back, if it is the last that
+ * is known of it, with the time aside that it began. */
+static void excuse(struct router *router, struct trust *trust, const struct request *req) {
+    if (trust->excused || trust->failed != req->id.lo)
         return;
     trust->excused = true;
     trust->answers >>= 1;
-    if (!trust->is_aside)
-        return;
-    end_aside(router, first, "another_agrees");
-    trust->for_ns = trust->was_for_ns;
+    if (trust->why)
+        end_aside(router, trust, "another_agrees", trust->n_times - 1);
 }
 
 void trust_failed(struct router *router, struct request *req, struct slot *slot, const char *why,
                   bool at_once) {
-    struct trust *trust = &slot->trust;
+    struct trust *trust = slot->trust;
     const struct part *part = request_part(req, slot->number);
     ASSERT(part);
-    bool agrees = req->blamed != SLOT_NONE && req->blamed != slot->number;
+    bool agrees = req->blamed && req->blamed != trust;
     request_set_failed(req, slot->number);
     if (agrees)
-        excuse_first(router, req);
-    req->blamed = slot->number;
-    trust->proved = false;
-    if (part->epoch != trust->epoch) { /* it was judged since */
-        req->blamed_serial = trust->serial - 1;
+        excuse(router, req->blamed, req);
+    req->blamed = trust;
+    doubt(trust);
+    if (part->epoch != trust->epoch) /* it was judged since */
         return;
-    }
-    req->blamed_serial = ++trust->serial;
-    if (agrees && !trust->excused && !trust->is_aside) {
+    if (agrees && !trust->excused && !trust->why) {
         trust->excused = true;
         return;
     }
     trust->answers = (uint8_t)((trust->answers << 1 | 1u) & ANSWERS_MASK);
-    if (at_once || trust->is_aside || n_failed(trust) >= TRUST_FAILURES)
-        put_aside(router, slot, why);
+    if (at_once || trust->why || n_failed(trust) >= TRUST_FAILURES)
+        put_aside(router, trust, why);
+    trust->failed = req->id.lo;
 }
 
 void trust_hung(struct router *router, struct slot *slot) {
-    struct trust *trust = &slot->trust;
-    if (trust->hung || trust->is_aside)
-        put_aside(router, slot, "hung");
-    trust->hung = true;
-    trust->proved = false;
+    struct trust *trust = slot->trust;
+    if (trust->proof == PROOF_HUNG || trust->why)
+        put_aside(router, trust, "hung");
+    trust->proof = PROOF_HUNG;
 }
 
 void trust_answered(struct router *router, struct part *part) {
-    struct slot *slot = fleet_slot(&router->fleet, part->slot);
-    struct trust *trust = &slot->trust;
+    struct trust *trust = fleet_slot(&router->fleet, part->slot)->trust;
     if (part->epoch != trust->epoch)
         return;
-    trust->serial++;
     trust->answers = (uint8_t)(trust->answers << 1 & ANSWERS_MASK);
-    trust->hung = false;
-    trust->proved = true;
+    trust->failed = 0;
     trust->excused = false;
-    if (trust->is_aside)
-        end_aside(router, slot, "answered");
+    trust->proof = PROOF_GOOD;
+    if (trust->why)
+        end_aside(router, trust, "answered", trust->n_times);
 }
 
 static bool is_possible(const struct load *load) {
@@ -124,42 +128,51 @@ static bool is_possible(const struct load *load) {
 
 void trust_figures(struct router *router, struct slot *slot, const struct load *load) {
     if (!is_possible(load) && trust_standing(router, slot) != STANDING_ASIDE)
-        put_aside(router, slot, "impossible_figures");
+        put_aside(router, slot->trust, "impossible_figures");
 }
 
-void trust_inherits(struct slot *slot, const struct trust *trust) {
-    slot->trust = *trust;
-    slot->trust.proved = false;
-    begin_epoch(&slot->trust);
-}
-
-bool trust_has_record(const struct slot *slot) {
-    const struct trust *trust = &slot->trust;
-    return trust->answers != 0 || trust->hung || trust->for_ns > 0;
-}
-
-void trust_joins(struct slot *slot, struct part *part) {
-    part->epoch = slot->trust.epoch;
-    part->on_trial = slot->trust.is_aside;
-    slot->trust.n_trials += part->on_trial;
-}
-
-void trust_leaves(struct slot *slot, const struct part *part) {
-    if (part->on_trial && part->epoch == slot->trust.epoch) {
-        ASSERT(slot->trust.n_trials > 0);
-        slot->trust.n_trials--;
+/* The name of a worker whose slot it has still. */
+static bool is_held(const struct fleet *fleet, const struct trust *trust) {
+    for (uint32_t i = 0; i < fleet->n_seen; i++) {
+        if (fleet->slots[i].trust == trust && fleet->slots[i].state != SLOT_FREE)
+            return true;
     }
+    return false;
+}
+
+/* Nothing speaks against it, or its time is over first. */
+static bool is_missed_less(const struct trust *a, const struct trust *b) {
+    bool a_is_clean = a->answers == 0 && a->n_times == 0 && a->proof != PROOF_HUNG;
+    bool b_is_clean = b->answers == 0 && b->n_times == 0 && b->proof != PROOF_HUNG;
+    return a_is_clean != b_is_clean ? a_is_clean : a->until_ns < b->until_ns;
+}
+
+struct trust *trust_of(struct fleet *fleet, const char *name) {
+    struct trust *spare = NULL;
+    for (uint32_t i = fleet->n_slots; i-- > 0;) { /* fresh ones are the last */
+        struct trust *trust = &fleet->trusts[i];
+        if (fleet_same_name(trust->name, name))
+            return trust;
+        if ((!spare || is_missed_less(trust, spare)) && !is_held(fleet, trust))
+            spare = trust;
+    }
+    ASSERT(spare); /* there are as many as slots */
+    *spare = (struct trust){0};
+    memcpy(spare->name, name, sizeof spare->name);
+    return spare;
+}
+
+void trust_left(struct slot *slot) {
+    doubt(slot->trust);
 }
 
 void trust_tokens(struct router *router, struct part *part, uint32_t n) {
-    part->n_given += n;
-    if (part->n_given < TRUST_TRIAL_TOKENS)
+    const struct trust *trust = fleet_slot(&router->fleet, part->slot)->trust;
+    if (!trust->why || part->epoch != trust->epoch)
         return;
-    part->on_trial = false;
-    struct slot *slot = fleet_slot(&router->fleet, part->slot);
-    if (part->epoch == slot->trust.epoch)
-        slot->trust.n_trials--;
-    trust_answered(router, part);
+    part->n_given += n;
+    if (part->n_given >= TRUST_TRIAL_TOKENS)
+        trust_answered(router, part);
 }
 
 static bool knows_all_of(const struct slot *slot, const struct request *req) {
@@ -177,37 +190,27 @@ bool trust_can_hold(const struct slot *slot, const struct request *req) {
            request_n_tokens(req) < slot->welcome.context;
 }
 
-static uint32_t times_doubled(const struct trust *trust) {
-    uint32_t n = 0;
-    for (uint64_t ns = TRUST_ASIDE_NS; ns < trust->for_ns; ns *= 2)
-        n++;
-    return n;
+static bool tries(const struct list *parts, const struct trust *trust, const struct request *req) {
+    list_each_entry(part, parts, const struct part, link) {
+        if (part->epoch == trust->epoch && part != &req->decode && part != &req->prefill)
+            return true;
+    }
+    return false;
 }
 
-/* A trial is for a request that nothing speaks against: its failure must tell of the worker. */
+/* A trial is for one request that nothing speaks against: its failure must tell of the worker. */
 static bool may_try(const struct router *router, const struct request *req,
                     const struct slot *slot) {
-    return trust_standing(router, slot) == STANDING_TRIAL && slot->trust.n_trials == 0 &&
-           req->n_losses == 0;
+    return trust_standing(router, slot) == STANDING_TRIAL && req->n_losses == 0 &&
+           !tries(&slot->prefills, slot->trust, req) && !tries(&slot->decodes, slot->trust, req);
 }
 
 uint32_t trust_badness(const struct router *router, const struct request *req,
                        const struct slot *slot) {
     bool failed_this = request_failed_at(req, slot->number);
-    if (!slot->trust.is_aside || (!failed_this && may_try(router, req, slot)))
+    if (!slot->trust->why || (!failed_this && may_try(router, req, slot)))
         return failed_this ? BAD_FAILED_THIS : 0;
-    return (failed_this ? BAD_ASIDE_FAILED_THIS : BAD_ASIDE) + times_doubled(&slot->trust);
-}
-
-uint32_t trust_least_badness(const struct router *router, const struct request *req) {
-    uint32_t least = UINT32_MAX;
-    fleet_each(slot, &router->fleet) {
-        if (!trust_can_hold(slot, req))
-            continue;
-        uint32_t badness = trust_badness(router, req, slot);
-        least = badness < least ? badness : least;
-    }
-    return least;
+    return (failed_this ? BAD_ASIDE_FAILED_THIS : BAD_ASIDE) + slot->trust->n_times - 1;
 }
 
 bool trust_known_nowhere(const struct router *router, const struct request *req) {
@@ -221,14 +224,6 @@ bool trust_known_nowhere(const struct router *router, const struct request *req)
 bool trust_another(const struct router *router, const struct request *req) {
     fleet_each(slot, &router->fleet) {
         if (trust_can_hold(slot, req) && !request_failed_at(req, slot->number))
-            return true;
-    }
-    return false;
-}
-
-bool trust_any_good(const struct router *router) {
-    fleet_each(slot, &router->fleet) {
-        if (slot->state == SLOT_READY && !slot->trust.is_aside)
             return true;
     }
     return false;

@@ -4,10 +4,11 @@
  * fails too many of them, or says what cannot be, is put aside: it gets nothing for a time, then one
  * request on trial. An answer ends that; a failure doubles the time. Nothing here ends a session:
  * where every worker is put aside, requests still go to the least bad one. What is known is known of
- * a name: its next incarnation begins where the last one ended, as long as a slot has the record.
+ * a name: its next incarnation begins where the last one ended. There are as many records as slots;
+ * a new name takes one that no worker has.
  *
- * What a second worker fails too is the request's fault: the first one's mark is taken back, once
- * between two good answers. Which pairs of workers hand over is pairs.h. */
+ * What a second worker fails too is the request's fault: the first one's failure is taken back, once
+ * between two good answers, with the time aside that it began. Which pairs of workers hand over is pairs.h. */
 #pragma once
 
 #include "router/core/marks.h"
@@ -16,6 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct fleet;
 struct part;
 struct request;
 struct slot;
@@ -37,17 +39,14 @@ void trust_answered(struct router *router, struct part *part);
 /* The figures that came with a message: one that cannot be puts the worker aside. */
 void trust_figures(struct router *router, struct slot *slot, const struct load *load);
 
-/* The slot's worker has the name of an earlier one, which was trusted so: a restart proves nothing. */
-void trust_inherits(struct slot *slot, const struct trust *trust);
+/* The record of this name: what an earlier worker of that name left, or a new one in place of the
+ * record that is missed least. At least one slot must be free. */
+struct trust *trust_of(struct fleet *fleet, const char *name);
 
-/* Does anything speak against its worker? */
-bool trust_has_record(const struct slot *slot);
+/* The slot's worker was served and has left. A restart proves nothing. */
+void trust_left(struct slot *slot);
 
-/* An attempt begins there, and leaves. */
-void trust_joins(struct slot *slot, struct part *part);
-void trust_leaves(struct slot *slot, const struct part *part);
-
-/* n tokens came from a part that is on trial. */
+/* n tokens came from this part: of a trial, so many are a good answer. */
 void trust_tokens(struct router *router, struct part *part, uint32_t n);
 
 /* Room and trust aside, can it take this request? */
@@ -56,15 +55,10 @@ bool trust_can_hold(const struct slot *slot, const struct request *req);
 /* No ready worker speaks the minor version that the request needs. */
 bool trust_known_nowhere(const struct router *router, const struct request *req);
 
-/* 0: nothing speaks against it; more is worse. A request prefers the least. */
+/* 0: nothing speaks against it; more is worse. A request takes the least only. Its own attempt there
+ * does not count. */
 uint32_t trust_badness(const struct router *router, const struct request *req,
                        const struct slot *slot);
-
-/* The least badness of all that can hold it; UINT32_MAX: none can. */
-uint32_t trust_least_badness(const struct router *router, const struct request *req);
-
-/* Is a ready worker not put aside? */
-bool trust_any_good(const struct router *router);
 
 /* Is there a worker that could try this request and has not failed it yet? */
 bool trust_another(const struct router *router, const struct request *req);

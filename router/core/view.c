@@ -27,11 +27,11 @@ static void view_trust(const struct router *router, const struct slot *slot,
                        struct worker_view *view) {
     view->standing = trust_standing(router, slot);
     if (view->standing != STANDING_GOOD)
-        view->why = slot->trust.why;
+        view->why = slot->trust->why;
     else if (pairs_cut_off(router, slot))
         view->standing = STANDING_CUT_OFF;
     if (view->standing == STANDING_ASIDE)
-        view->aside_ns = slot->trust.until_ns - router->now_ns;
+        view->aside_ns = slot->trust->until_ns - router->now_ns;
 }
 
 const char *router_worker_state(const struct worker_view *view) {

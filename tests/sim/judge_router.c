@@ -47,8 +47,18 @@ static void judge_order(struct sim *sim, const struct client *client, uint32_t t
     }
 }
 
-/* Nothing more speaks against this worker than the request had to accept; as the partner of the one
- * at slot `but`, nor against the pair. */
+/* No more speaks against this worker than against any other that the request could go to. */
+static bool is_least_bad(const struct router *router, const struct request *req,
+                         const struct slot *at) {
+    uint32_t badness = trust_badness(router, req, at);
+    fleet_each(slot, &router->fleet) {
+        if (trust_can_hold(slot, req) && trust_badness(router, req, slot) < badness)
+            return false;
+    }
+    return true;
+}
+
+/* As the partner of the one at slot `but`, nothing speaks against the pair either. */
 static bool is_trusted(const struct sim *sim, const struct client *client, uint32_t slot,
                        uint32_t but) {
     const struct router *router = sim->nodes[client->router].router;
@@ -56,7 +66,7 @@ static bool is_trusted(const struct sim *sim, const struct client *client, uint3
     const struct slot *at = &router->fleet.slots[slot];
     if (but != SIM_SLOTS && !pairs_may(router, at, &router->fleet.slots[but]))
         return false;
-    return req && trust_badness(router, req, at) <= req->leeway;
+    return req && is_least_bad(router, req, at);
 }
 
 /* A worker of these numerics that could take so long a sequence, other than `but`. */
@@ -127,7 +137,7 @@ static void judge_roles(struct sim *sim, const struct client *client, const stru
         fleet_each(slot, &router->fleet) {
             room |= slot->state == SLOT_READY && slot->welcome.role != ROLE_PREFILL &&
                     n_tokens < slot->welcome.context && !request_too_long(req, slot->number) &&
-                    trust_badness(router, req, slot) <= req->leeway &&
+                    is_least_bad(router, req, slot) &&
                     (client->n_got == 0 ||
                      memcmp(slot->welcome.numerics_fp, req->numerics, FINGERPRINT_BYTES) == 0) &&
                     router->alone == SLOT_NONE && has_room(router, slot, n_tokens, &req->decode);

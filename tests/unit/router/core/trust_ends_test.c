@@ -45,6 +45,22 @@ START_TEST(a_time_aside_that_was_excused_is_not_doubled) {
 }
 END_TEST
 
+/* A record that is too old to double a time is not made young by an excuse. */
+START_TEST(an_excuse_brings_no_old_times_aside_back) {
+    open_two();
+    fail_one(0, a, REASON_NUMERICS);
+    pass_ms(1000);
+    fail_one(1, a, REASON_NUMERICS);
+    pass_ms(2000);
+    answer_one(2, a);
+    pass_ms(20000);
+    both_fail(3);
+    fail_one(4, a, REASON_NUMERICS);
+    ck_assert_ptr_nonnull(strstr(fake_note(&fake, "worker put aside"), "for_ms=1000"));
+    fake_close(&fake);
+}
+END_TEST
+
 /* An answer that the context of a worker on trial ended, and another worker goes on with. */
 START_TEST(a_trial_that_a_context_ends_is_a_good_answer) {
     struct router_config config = fake_config();
@@ -101,6 +117,24 @@ START_TEST(silent_twice_puts_aside_unless_an_answer_came_between) {
     hangs(&welcome);
     ck_assert_int_eq(standing_of(a), STANDING_GOOD);
     hangs(&welcome);
+    ck_assert_int_eq(standing_of(a), STANDING_ASIDE);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(an_excuse_ends_no_time_aside_that_another_thing_began) {
+    struct router_config config = fake_config();
+    fake_open(&fake, &config);
+    struct welcome welcome = fake_welcome("a", ROLE_MIXED);
+    a = fake_join(&fake, &welcome);
+    b = fake_worker(&fake, "b", ROLE_MIXED);
+    ck_assert_uint_eq(ask_at(0, a), a);
+    fails(a, REASON_LEASE);
+    struct submit submit = fake_submitted(&fake, b);
+    hangs(&welcome);
+    hangs(&welcome);
+    ck_assert_int_eq(standing_of(a), STANDING_ASIDE);
+    fake_fails(&fake, b, &submit, REASON_LEASE);
     ck_assert_int_eq(standing_of(a), STANDING_ASIDE);
     fake_close(&fake);
 }
@@ -205,7 +239,75 @@ START_TEST(failures_before_a_restart_count_with_those_behind_it) {
 }
 END_TEST
 
-/* Another name that takes the slot begins clean, and the record waits for its own name as long as there is another slot. */
+START_TEST(a_restarted_worker_is_excused_too) {
+    open_two();
+    ck_assert_uint_eq(ask_at(0, a), a);
+    fails(a, REASON_NUMERICS);
+    struct submit submit = fake_submitted(&fake, b);
+    restart(&a, "a");
+    ck_assert_int_eq(standing_of(a), STANDING_ASIDE);
+    fake_fails(&fake, b, &submit, REASON_NUMERICS);
+    ck_assert_int_eq(fake.users[0].end.status, STATUS_CORRUPT);
+    ck_assert_int_eq(standing_of(a), STANDING_GOOD);
+    ck_assert_int_eq(standing_of(b), STANDING_GOOD);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(a_restarted_worker_does_not_agree_with_itself) {
+    struct router_config config = fake_config();
+    fake_open(&fake, &config);
+    a = fake_worker(&fake, "a", ROLE_MIXED);
+    struct welcome narrow = fake_welcome("b", ROLE_MIXED);
+    narrow.max_seqs = 1;
+    b = fake_join(&fake, &narrow);
+    beat_with(a, (struct load){.n_running = 8});
+    ck_assert_uint_eq(ask(0), b); /* which is full now */
+    ck_assert_uint_eq(ask(1), a);
+    for (uint32_t i = 0; i < TRUST_FAILURES; i++) {
+        ck_assert_uint_eq(fake_count_notes(&fake, "worker put aside"), 0);
+        fails(a, REASON_LEASE);
+        if (i + 1 < TRUST_FAILURES)
+            restart(&a, "a");
+    }
+    ck_assert_uint_eq(fake_count_notes(&fake, "worker put aside"), 1);
+    fake_close(&fake);
+}
+END_TEST
+
+/* Names that come and go: as many as there are slots, and one more, beside the one with a record. */
+START_TEST(a_record_outlasts_clean_names_and_the_oldest_goes_first) {
+    open_two();
+    fail_one(0, a, REASON_NUMERICS);
+    fake_lose(&fake, a);
+    char name[3] = "n";
+    for (uint32_t i = 0; i < 2 * FAKE_SLOTS; i++) {
+        name[1] = (char)('A' + i);
+        fake_forget_sent(&fake);
+        fake.n_notes = 0;
+        fake_lose(&fake, fake_worker(&fake, name, ROLE_MIXED));
+    }
+    a = fake_worker(&fake, "a", ROLE_MIXED);
+    ck_assert_int_eq(standing_of(a), STANDING_ASIDE);
+    fake_lose(&fake, a);
+    for (uint32_t i = 0; i < FAKE_SLOTS - 1; i++) { /* b has the last record */
+        name[1] = (char)('a' + i);
+        pass_ms(100);
+        fake.n_notes = 0;
+        uint32_t slot = fake_worker(&fake, name, ROLE_MIXED);
+        beat_with(slot, (struct load){.step_us_expected = UINT32_MAX});
+        fake_lose(&fake, slot);
+        if (i + 2 < FAKE_SLOTS - 1)
+            continue;
+        a = fake_worker(&fake, "a", ROLE_MIXED);
+        ck_assert_int_eq(standing_of(a), i + 2 == FAKE_SLOTS - 1 ? STANDING_TRIAL : STANDING_GOOD);
+        fake_lose(&fake, a);
+    }
+    fake_close(&fake);
+}
+END_TEST
+
+/* Another name that takes the slot begins clean, and the record waits for its own name. */
 START_TEST(a_record_is_the_names_and_not_the_slots) {
     open_two();
     fail_one(0, a, REASON_NUMERICS);
@@ -240,14 +342,19 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, failures_from_before_a_time_aside_do_not_count_after_it);
     tcase_add_test(tests, excused_again_after_a_good_answer);
     tcase_add_test(tests, a_time_aside_that_was_excused_is_not_doubled);
+    tcase_add_test(tests, an_excuse_brings_no_old_times_aside_back);
     tcase_add_test(tests, a_trial_that_a_context_ends_is_a_good_answer);
     tcase_add_test(tests, a_request_that_was_lost_elsewhere_tries_no_worker);
     tcase_add_test(tests, silent_twice_puts_aside_unless_an_answer_came_between);
+    tcase_add_test(tests, an_excuse_ends_no_time_aside_that_another_thing_began);
     tcase_add_test(tests, who_waits_for_a_worker_goes_elsewhere_at_once_when_it_is_put_aside);
     tcase_add_test(tests, who_waits_goes_to_a_worker_at_once_when_it_is_trusted_again);
     tcase_add_test(tests, one_that_avoids_a_worker_does_not_hold_up_those_behind_it);
     tcase_add_test(tests, a_restarted_worker_is_put_aside_for_as_long_as_it_was);
     tcase_add_test(tests, failures_before_a_restart_count_with_those_behind_it);
+    tcase_add_test(tests, a_restarted_worker_is_excused_too);
+    tcase_add_test(tests, a_restarted_worker_does_not_agree_with_itself);
+    tcase_add_test(tests, a_record_outlasts_clean_names_and_the_oldest_goes_first);
     tcase_add_test(tests, a_record_is_the_names_and_not_the_slots);
     tcase_add_test(tests, what_the_last_incarnation_did_at_its_end_counts);
 }

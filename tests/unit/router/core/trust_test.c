@@ -96,6 +96,17 @@ START_TEST(one_request_tries_a_worker_when_its_time_is_over_and_an_answer_ends_i
 }
 END_TEST
 
+START_TEST(an_attempt_from_before_does_not_hold_up_a_trial) {
+    open_two();
+    ck_assert_uint_eq(ask_at(0, a), a);
+    fail_one(1, a, REASON_NUMERICS);
+    pass_ms(1000);
+    ck_assert_uint_eq(ask_at(2, a), a);
+    ck_assert_uint_eq(ask_at(3, a), b);
+    fake_close(&fake);
+}
+END_TEST
+
 START_TEST(a_failed_trial_doubles_the_time_up_to_its_bound) {
     open_two();
     fail_one(0, a, REASON_NUMERICS);
@@ -290,6 +301,17 @@ START_TEST(what_brought_nothing_goes_to_a_worker_whose_last_answer_was_good) {
 }
 END_TEST
 
+START_TEST(a_restart_proves_nothing) {
+    uint32_t at = open_one_proved();
+    fake_lose(&fake, a);
+    a = fake_worker(&fake, "a", ROLE_MIXED);
+    beat_with(a, (struct load){.n_running = 4});
+    fails(at, REASON_LEASE);
+    ck_assert_uint_eq(fake_last(&fake, MESSAGE_SUBMIT, UINT32_MAX)->slot, b);
+    fake_close(&fake);
+}
+END_TEST
+
 START_TEST(a_failure_takes_the_proof_away) {
     uint32_t at = open_one_proved();
     ck_assert_uint_eq(ask_at(2, a), a);
@@ -387,6 +409,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, the_fifth_answer_back_is_forgotten);
     tcase_add_test(tests, unusable_numbers_put_a_worker_aside_at_once);
     tcase_add_test(tests, one_request_tries_a_worker_when_its_time_is_over_and_an_answer_ends_it);
+    tcase_add_test(tests, an_attempt_from_before_does_not_hold_up_a_trial);
     tcase_add_test(tests, a_failed_trial_doubles_the_time_up_to_its_bound);
     tcase_add_test(tests, a_trial_that_is_answered_ends_it);
     tcase_add_test(tests, so_many_tokens_make_a_trial_a_good_answer);
@@ -398,6 +421,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests,
                    who_runs_alone_gets_a_worker_that_did_not_fail_it_though_it_is_the_fullest);
     tcase_add_test(tests, what_brought_nothing_goes_to_a_worker_whose_last_answer_was_good);
+    tcase_add_test(tests, a_restart_proves_nothing);
     tcase_add_test(tests, a_failure_takes_the_proof_away);
     tcase_add_test(tests, a_replay_that_waits_for_another_worker_keeps_nobody_back);
     tcase_add_test(tests, room_at_a_worker_that_is_put_aside_counts_only_where_all_are);
