@@ -26,35 +26,33 @@ static struct order_slot *slot_of(const struct schema *schema, const json_t *nod
     return &schema->order_slots[at];
 }
 
-static void number_objects(struct schema *schema, const json_t *at, uint32_t *next) {
-    const char *key;
-    json_t *value;
-    size_t i;
-    if (json_is_object(at)) {
-        *slot_of(schema, at) = (struct order_slot){.node = at, .number = (*next)++};
-        json_object_foreach((json_t *)(uintptr_t)at, key, value)
-            number_objects(schema, value, next);
-    } else if (json_is_array(at)) {
-        json_array_foreach(at, i, value) number_objects(schema, value, next);
-    }
-}
-
 enum status schema_order(struct schema *schema) {
     uint32_t n = count_objects(schema->root);
-    uint32_t next = 0;
     schema->n_order_slots = 16;
     while (schema->n_order_slots < n * 2)
         schema->n_order_slots *= 2;
     schema->order_slots = calloc(schema->n_order_slots, sizeof *schema->order_slots);
     if (!schema->order_slots)
         return error_set(schema->error, STATUS_NOMEM, "out of memory");
-    number_objects(schema, schema->root, &next);
     program_work(schema->program, n);
     return program_status(schema->program, schema->error);
 }
 
-uint32_t schema_number(const struct schema *schema, const json_t *node) {
+void schema_put(struct schema *schema, const json_t *node, uint32_t number, uint32_t resource) {
+    *slot_of(schema, node) =
+        (struct order_slot){.node = node, .number = number, .resource = resource};
+}
+
+static const struct order_slot *known(const struct schema *schema, const json_t *node) {
     const struct order_slot *slot = slot_of(schema, node);
     ASSERT(slot->node == node);
-    return slot->number;
+    return slot;
+}
+
+uint32_t schema_number(const struct schema *schema, const json_t *node) {
+    return known(schema, node)->number;
+}
+
+uint32_t schema_resource(const struct schema *schema, const json_t *node) {
+    return known(schema, node)->resource;
 }

@@ -1,5 +1,6 @@
 /* References of a schema (JSON Schema 2020-12, section 8.2): a part with an `$id` is a resource of its own, whose URI is resolved
- * against that of the part around it; `#...` is of the resource that the reference stands in. */
+ * against that of the part around it; `#...` is of the resource that the reference stands in. All URIs and names are entered once,
+ * while the parts are put in their order. */
 #include "model/text/grammar/schema/schema.h"
 
 #include "base/buf.h"
@@ -118,134 +119,149 @@ static const char *id_of(const json_t *part, size_t *n) {
     return id;
 }
 
+/* The key of a name there, made of the URI; NULL: no memory. */
+static const char *key_of(struct buf *uri, const char *name) {
+    buf_putc(uri, '#');
+    buf_puts(uri, name);
+    return buf_status(uri) == STATUS_OK ? uri->data : NULL;
+}
+
+/* The first part of a URI or name keeps it. */
+static void enter(struct schema *schema, const char *key, const json_t *part) {
+    json_t *value = (json_t *)(uintptr_t)part;
+    if (!key || (!json_object_get(schema->targets, key) &&
+                 json_object_set_nocheck(schema->targets, key, value) != 0))
+        program_fail(schema->program, STATUS_NOMEM, "memory");
+}
+
+static void enter_name(struct schema *schema, const struct resource *resource, const char *name,
+                       const json_t *part) {
+    struct buf uri;
+    if (!name || !program_work(schema->program, strlen(resource->uri) + strlen(name)))
+        return;
+    buf_init(&uri, 0);
+    buf_puts(&uri, resource->uri);
+    enter(schema, key_of(&uri, name), part);
+    buf_fini(&uri);
+}
+
+static bool grow(struct schema *schema) {
+    uint32_t n = schema->n_resources;
+    if ((n & (n - 1)) != 0) /* sizes are powers of two */
+        return true;
+    struct resource *grown = realloc(schema->resources, (n ? 2 * n : 1) * sizeof *grown);
+    schema->resources = grown ? grown : schema->resources;
+    return grown;
+}
+
+/* A part whose `$id` is `id` (n bytes), below a resource of the URI `base`. */
+static void enter_resource(struct schema *schema, const json_t *part, const char *base,
+                           const char *id, size_t n) {
+    struct buf uri;
+    if (!program_work(schema->program, strlen(base) + n))
+        return;
+    buf_init(&uri, 0);
+    resolve(&uri, base, id, n);
+    const char *kept = buf_status(&uri) == STATUS_OK
+                           ? arena_copy(&schema->arena, uri.data ? uri.data : "", uri.n)
+                           : NULL;
+    buf_fini(&uri);
+    if (!kept || !grow(schema)) {
+        program_fail(schema->program, STATUS_NOMEM, "memory");
+        return;
+    }
+    schema->resources[schema->n_resources++] = (struct resource){.part = part, .uri = kept};
+    enter(schema, kept, part);
+}
+
+/* Answers the resource that the part stands in, or is. The program keeps a failure. */
+static uint32_t enter_part(struct schema *schema, const json_t *part, uint32_t around) {
+    size_t n = 0;
+    const char *id = id_of(part, &n), *plain = json_string_value(json_object_get(part, "$id"));
+    uint32_t own = around;
+    if (id || schema->n_resources == 0) {
+        own = schema->n_resources;
+        enter_resource(schema, part, own > 0 ? schema->resources[around].uri : "", id ? id : "", n);
+    }
+    if (!program_ok(schema->program))
+        return around;
+    const struct resource *resource = &schema->resources[own];
+    enter_name(schema, resource, json_string_value(json_object_get(part, "$anchor")), part);
+    enter_name(schema, resource, json_string_value(json_object_get(part, "$dynamicAnchor")), part);
+    enter_name(schema, resource, plain && plain[0] == '#' ? plain + 1 : NULL, part);
+    return own;
+}
+
 static bool is_data(const char *keyword) {
     return strcmp(keyword, "enum") == 0 || strcmp(keyword, "const") == 0;
 }
 
-/* A search through the parts of a schema, each with the URI of its resource. */
-struct search {
-    const struct schema *schema;
-    const json_t *node;     /* looks for the resource that has this part, or else */
-    const char *wanted;     /* for the one with this URI */
-    const json_t *resource; /* the answer, NULL: none */
-    struct buf uri;         /* its URI */
-};
-
-static bool search_from(struct search *search, const json_t *at, const json_t *resource,
-                        const char *base) {
-    if (!program_work(search->schema->program, 8))
-        return false;
-    const char *member;
+/* Objects within data are no parts: they have no names, and are of the resource around. */
+static void enter_all(struct schema *schema, const json_t *at, uint32_t resource, bool in_data,
+                      uint32_t *next) {
+    const char *key;
     json_t *value;
-    size_t n = 0;
-    const char *id = json_is_object(at) ? id_of(at, &n) : NULL;
-    struct buf own;
-    bool found = false;
-    buf_init(&own, 0);
-    if (id) {
-        resolve(&own, base, id, n);
-        resource = at;
-        base = own.data ? own.data : "";
+    size_t i;
+    if (json_is_object(at)) {
+        resource = in_data ? resource : enter_part(schema, at, resource);
+        schema_put(schema, at, (*next)++, resource);
+        json_object_foreach((json_t *)(uintptr_t)at, key, value)
+            enter_all(schema, value, resource, in_data || is_data(key), next);
+    } else if (json_is_array(at)) {
+        json_array_foreach(at, i, value) enter_all(schema, value, resource, in_data, next);
     }
-    if (search->node ? at == search->node : at == resource && strcmp(base, search->wanted) == 0) {
-        search->resource = resource;
-        buf_clear(&search->uri);
-        buf_puts(&search->uri, base);
-        found = true;
-    }
-    json_object_foreach((json_t *)(uintptr_t)at, member, value) {
-        found = found || (!is_data(member) && search_from(search, value, resource, base));
-    }
-    for (size_t i = 0; json_is_array(at) && i < json_array_size(at); i++)
-        found = found || search_from(search, json_array_get(at, i), resource, base);
-    buf_fini(&own);
-    return found;
 }
 
-/* Is the member `begin`, with the name behind it? */
-static bool has_name(const json_t *part, const char *member, const char *begin, const char *name) {
-    const char *own = json_string_value(json_object_get(part, member));
-    size_t n = strlen(begin);
-    return own && strncmp(own, begin, n) == 0 && strcmp(own + n, name) == 0;
+enum status schema_enter(struct schema *schema) {
+    uint32_t next = 0;
+    TRY(schema_order(schema));
+    schema->targets = json_object();
+    if (!schema->targets)
+        return error_set(schema->error, STATUS_NOMEM, "out of memory");
+    enter_all(schema, schema->root, 0, false, &next);
+    return program_status(schema->program, schema->error);
 }
 
-/* The part of a resource that has a name; parts that are resources have names of their own. */
-static const json_t *find_anchor(const struct schema *schema, const json_t *at, const char *name,
-                                 bool is_first) {
-    const json_t *found = NULL;
-    if (!program_work(schema->program, 8))
-        return NULL;
-    const char *member;
-    json_t *value;
-    size_t n;
-    if (json_is_object(at) && !is_first && id_of(at, &n))
-        return NULL;
-    if (has_name(at, "$anchor", "", name) || has_name(at, "$dynamicAnchor", "", name) ||
-        has_name(at, "$id", "#", name))
-        return at;
-    json_object_foreach((json_t *)(uintptr_t)at, member, value) {
-        if (!found && !is_data(member))
-            found = find_anchor(schema, value, name, false);
-    }
-    for (size_t i = 0; json_is_array(at) && i < json_array_size(at) && !found; i++)
-        found = find_anchor(schema, json_array_get(at, i), name, false);
-    return found;
-}
-
-bool schema_has_parts(const json_t *at, bool is_root) {
-    const char *member;
-    json_t *value;
-    size_t n;
-    bool has = json_is_object(at) && !is_root && id_of(at, &n);
-    json_object_foreach((json_t *)(uintptr_t)at, member, value) {
-        has = has || (!is_data(member) && schema_has_parts(value, false));
-    }
-    for (size_t i = 0; json_is_array(at) && i < json_array_size(at); i++)
-        has = has || schema_has_parts(json_array_get(at, i), false);
-    return has;
-}
-
-/* The resource that a reference of `node` leads to, NULL: none of this schema. */
-static const json_t *resource_of(const struct schema *schema, const json_t *node,
-                                 const char *reference, size_t n_base) {
-    struct search around = {.schema = schema, .node = node}, wanted = {.schema = schema};
+/* What a reference of a part in `resource` names; *leaves: it leads out of this schema. */
+static const json_t *target_of(const struct schema *schema, const struct resource *resource,
+                               const char *reference, bool *leaves) {
+    size_t n_base = strcspn(reference, "#");
+    const char *fragment = reference + n_base + (reference[n_base] == '#');
+    bool is_name = *fragment && *fragment != '/';
+    const json_t *found = resource->part;
     struct buf uri;
-    if (!schema->has_parts && n_base == 0)
-        return schema->root;
-    buf_init(&around.uri, 0);
-    buf_init(&wanted.uri, 0);
+    *leaves = false;
+    if (n_base == 0 && !is_name)
+        return program_work(schema->program, 8) ? at_pointer(found, fragment) : NULL;
+    if (!program_work(schema->program, 8 + strlen(resource->uri) + strlen(reference)))
+        return NULL;
     buf_init(&uri, 0);
-    if (!search_from(&around, schema->root, schema->root, ""))
-        around.resource = schema->root; /* merged parts stand nowhere */
-    const json_t *found = around.resource;
-    if (n_base > 0) {
-        resolve(&uri, around.uri.data ? around.uri.data : "", reference, n_base);
-        wanted.wanted = uri.data ? uri.data : "";
-        found = search_from(&wanted, schema->root, schema->root, "") ? wanted.resource : NULL;
-    }
-    buf_fini(&around.uri);
-    buf_fini(&wanted.uri);
+    resolve(&uri, resource->uri, reference, n_base);
+    if (n_base > 0)
+        found = json_object_get(schema->targets, uri.data ? uri.data : "");
+    *leaves = !found;
+    if (is_name && found)
+        found = json_object_get(schema->targets, key_of(&uri, fragment));
+    else if (found)
+        found = at_pointer(found, fragment);
+    if (buf_status(&uri) != STATUS_OK)
+        program_fail(schema->program, STATUS_NOMEM, "memory");
     buf_fini(&uri);
     return found;
 }
 
 enum status schema_follow(struct schema *schema, const json_t *node, const json_t **found) {
     const char *reference = json_string_value(json_object_get(node, "$ref"));
+    bool leaves;
     *found = NULL;
     if (!reference)
         return schema_fail(schema, STATUS_INVALID, node, "$ref", "must be a string");
-    const char *fragment = strchr(reference, '#');
-    size_t n_base = strcspn(reference, "#");
-    const json_t *resource = resource_of(schema, node, reference, n_base);
-    fragment = fragment ? fragment + 1 : "";
-    if (resource && *fragment && *fragment != '/')
-        *found = find_anchor(schema, resource, fragment, true);
-    else if (resource)
-        *found = at_pointer(resource, fragment);
+    *found =
+        target_of(schema, &schema->resources[schema_resource(schema, node)], reference, &leaves);
     if (*found)
         return STATUS_OK;
     TRY(program_status(schema->program, schema->error));
-    if (!resource)
+    if (leaves)
         return schema_cannot(schema, node, "$ref", "it leads out of this schema");
     return schema_fail(schema, STATUS_INVALID, node, "$ref", "there is no %.*s",
                        (int)strnlen(reference, 96), reference);

@@ -141,8 +141,7 @@ static enum status write_rule(struct schema *schema, const struct conjunction *c
 static enum status write_all(struct schema *schema, uint32_t from, uint32_t to) {
     struct conjunction conjunction = {0};
     uint32_t rule;
-    TRY(schema_order(schema));
-    schema->has_parts = schema_has_parts(schema->root, true);
+    TRY(schema_enter(schema));
     TRY(conjunction_add(schema, &conjunction, schema->root, 0));
     TRY(schema_rule(schema, &conjunction, &rule));
     program_call(schema->program, from, rule, to);
@@ -186,6 +185,8 @@ enum status schema_compile(struct compile *compile, struct span source, bool len
     free(schema.known);
     free(schema.slots);
     free(schema.order_slots);
+    free(schema.resources);
+    json_decref(schema.targets);
     json_decref(schema.root);
     return status;
 }

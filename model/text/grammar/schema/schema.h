@@ -57,6 +57,13 @@ struct known_rule {
 struct order_slot {
     const json_t *node;
     uint32_t number;
+    uint32_t resource;
+};
+
+/* A part with a URI of its own, or the whole document (refer.c). */
+struct resource {
+    const json_t *part;
+    const char *uri; /* in the arena */
 };
 
 struct schema {
@@ -65,8 +72,7 @@ struct schema {
     struct error *error;
     json_t *root; /* owned */
     bool lenient;
-    bool has_parts;           /* that are resources of their own (refer.c) */
-    struct arena arena;       /* conjunctions of rules */
+    struct arena arena;       /* conjunctions of rules, URIs */
     struct known_rule *known; /* owned (n_known): in the order in which they are written */
     uint32_t n_known;
     uint32_t known_size;
@@ -74,13 +80,19 @@ struct schema {
     uint32_t n_slots;
     struct order_slot *order_slots; /* owned (n_order_slots): by node */
     uint32_t n_order_slots;
+    struct resource *resources; /* owned (n_resources): in their order in the document */
+    uint32_t n_resources;
+    json_t *targets; /* owned: the part of each URI, and of each name behind URI and "#" */
 };
 
 /* --- order.c */
 
-/* Numbers the objects of the document in their order there. */
+/* Room for all objects of the document. */
 NODISCARD enum status schema_order(struct schema *schema);
+/* Its number in the order of the document, and the resource that it stands in, or is. */
+void schema_put(struct schema *schema, const json_t *node, uint32_t number, uint32_t resource);
 uint32_t schema_number(const struct schema *schema, const json_t *node);
+uint32_t schema_resource(const struct schema *schema, const json_t *node);
 
 /* --- rules.c */
 
@@ -106,8 +118,8 @@ NODISCARD enum status schema_cannot(struct schema *schema, const json_t *node, c
 
 /* --- refer.c */
 
-/* Has a part below this one an `$id`? */
-bool schema_has_parts(const json_t *at, bool is_root);
+/* Puts all objects of the document in their order, with the URIs and names that references may have. */
+NODISCARD enum status schema_enter(struct schema *schema);
 
 /* The schema that a $ref of `node` names. NULL in *found where it was counted as unenforced. */
 NODISCARD enum status schema_follow(struct schema *schema, const json_t *node,

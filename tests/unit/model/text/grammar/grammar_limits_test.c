@@ -45,17 +45,49 @@ START_TEST(bounds_have_their_errors_at_n_and_n_plus_1) {
 }
 END_TEST
 
-/* Where a part is a resource, each reference is a search through all parts. */
-START_TEST(searches_for_resources_are_counted) {
-    enum { n_refs = 200 };
-    char text[n_refs * 40 + 200] = "{\"$defs\": {\"a\": {\"$id\": \"http://h/a\", \"const\": 1}}, "
-                                   "\"anyOf\": [{\"const\": 0}";
-    for (int i = 0; i < n_refs; i++)
-        snprintf(text + strlen(text), 40, ", {\"$ref\": \"#/$defs/a\"}");
+/* The steps of a schema with so many references, beside a part that is a resource. */
+static uint64_t steps_of_references(unsigned n) {
+    static char text[1 << 16];
+    strcpy(
+        text,
+        "{\"$defs\": {\"a\": {\"$id\": \"http://h/a\", \"const\": 1}}, \"anyOf\": [{\"const\": 0}");
+    for (unsigned i = 0; i < n; i++)
+        strcat(text, i % 2 ? ", {\"$ref\": \"http://h/a\"}" : ", {\"$ref\": \"#/$defs/a\"}");
     strcat(text, "]}");
     struct grammar *grammar = grammar_check_kind(GRAMMAR_JSON_SCHEMA, text, NULL);
-    ck_assert_uint_gt(grammar_figures(grammar).n_steps, n_refs * n_refs / 2 * 8);
+    uint64_t n_steps = grammar_figures(grammar).n_steps;
     grammar_unref(grammar);
+    return n_steps;
+}
+
+START_TEST(a_reference_is_no_walk_through_the_schema) {
+    uint64_t few = steps_of_references(25), many = steps_of_references(200);
+    ck_assert_msg(many <= 8 * few, "%llu, %llu", (unsigned long long)few, (unsigned long long)many);
+}
+END_TEST
+
+/* Each relative URI is as long as the one around it. */
+START_TEST(uris_of_parts_are_counted) {
+    enum { n_parts = 300, n_id = 4000 };
+    static char text[n_id + n_parts * 40 + 100];
+    struct grammar_limits limits = grammar_limits;
+    struct grammar_part part = {.kind = GRAMMAR_JSON_SCHEMA};
+    struct grammar *grammar;
+    struct error error = {0};
+    sprintf(text, "{\"$id\": \"http://h/%0*u/\", \"const\": 1, \"$defs\": {\"x\": {}", n_id, 7);
+    for (unsigned i = 0; i < n_parts; i++)
+        sprintf(text + strlen(text), ", \"%u\": {\"$id\": \"%u\"}", i, i);
+    strcat(text, "}}");
+    part.text = (struct span){text, strlen(text)};
+    ck_assert_int_eq(grammar_compile(&part, NULL, &limits, &grammar, &error), STATUS_OK);
+    limits.n_steps = grammar_figures(grammar).n_steps;
+    ck_assert_uint_gt(limits.n_steps, n_parts * n_id);
+    grammar_unref(grammar);
+    ck_assert_int_eq(grammar_compile(&part, NULL, &limits, &grammar, &error), STATUS_OK);
+    grammar_unref(grammar);
+    limits.n_steps--;
+    ck_assert_int_eq(grammar_compile(&part, NULL, &limits, &grammar, &error), STATUS_LIMIT);
+    ck_assert_str_eq(error.text, "the grammar is too large: more than its steps of work");
 }
 END_TEST
 
@@ -177,7 +209,8 @@ END_TEST
 
 void suite_add(TCase *tests) {
     tcase_add_test(tests, bounds_have_their_errors_at_n_and_n_plus_1);
-    tcase_add_test(tests, searches_for_resources_are_counted);
+    tcase_add_test(tests, a_reference_is_no_walk_through_the_schema);
+    tcase_add_test(tests, uris_of_parts_are_counted);
     tcase_add_test(tests, a_catastrophic_pattern_ends_at_the_bound_of_memory);
     tcase_add_test(tests, frames_that_no_state_has_are_dropped);
     tcase_add_test(tests, threads_share_a_grammar);
