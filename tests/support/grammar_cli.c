@@ -5,6 +5,7 @@
  * {"takes": [0 or 1 for each of texts], "walks": [{"text", "whole"}], "unenforced": n, "us": of the compiler's time}. */
 #include "model/text/grammar/grammar.h"
 #include "model/text/grammar/vocabulary.h"
+#include "tests/support/json_lines.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -131,7 +132,8 @@ static json_t *use(struct grammar *grammar, const struct grammar_vocabulary *voc
                      (json_int_t)n_unenforced);
 }
 
-static json_t *answer(struct grammar_vocabulary *vocabulary, const json_t *line) {
+static json_t *answer(void *context, const json_t *line) {
+    struct grammar_vocabulary *vocabulary = context;
     const json_t *text = json_object_get(line, "text");
     const struct grammar_part part = {.kind =
                                           kind_of(json_string_value(json_object_get(line, "kind"))),
@@ -158,19 +160,7 @@ static json_t *answer(struct grammar_vocabulary *vocabulary, const json_t *line)
 
 int main(void) {
     struct grammar_vocabulary *vocabulary = bytes_as_tokens();
-    char *line = NULL;
-    size_t size = 0;
-    for (ssize_t n; (n = getline(&line, &size, stdin)) >= 0;) {
-        json_t *value = json_loadb(line, (size_t)n, JSON_ALLOW_NUL, NULL);
-        json_t *reply = answer(vocabulary, value);
-        char *shown = json_dumps(reply, JSON_COMPACT);
-        puts(shown ? shown : "null");
-        fflush(stdout);
-        free(shown);
-        json_decref(reply);
-        json_decref(value);
-    }
-    free(line);
+    bool done = json_lines(answer, vocabulary);
     grammar_vocabulary_free(vocabulary);
-    return 0;
+    return done ? 0 : 1;
 }

@@ -8,6 +8,7 @@
 #include "model/model.h"
 #include "model/text/template/template_request.h"
 #include "router/call/text.h"
+#include "tests/support/json_lines.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -32,7 +33,8 @@ static enum status encode_chat(struct text *text, const json_t *line, struct ids
     return status;
 }
 
-static json_t *answer(struct text *text, const json_t *line) {
+static json_t *answer(void *context, const json_t *line) {
+    struct text *text = context;
     struct ids ids;
     struct error error = {.text = "the line is no object"};
     enum status status = STATUS_INVALID;
@@ -46,21 +48,6 @@ static json_t *answer(struct text *text, const json_t *line) {
         json_array_append_new(list, json_integer(ids.at[i]));
     ids_fini(&ids);
     return list;
-}
-
-static void run(struct text *text) {
-    char *line = NULL;
-    size_t size = 0;
-    for (ssize_t n; (n = getline(&line, &size, stdin)) >= 0;) {
-        json_t *value = json_loadb(line, (size_t)n, JSON_ALLOW_NUL, NULL);
-        json_t *reply = answer(text, value);
-        char *shown = json_dumps(reply, JSON_COMPACT);
-        puts(shown ? shown : "null");
-        free(shown);
-        json_decref(reply);
-        json_decref(value);
-    }
-    free(line);
 }
 
 int main(int argc, char **argv) {
@@ -77,9 +64,7 @@ int main(int argc, char **argv) {
     }
     for (unsigned i = 0; i < model->remarks.n; i++)
         fprintf(stderr, "remark: %s\n", model->remarks.lines[i]);
-    if (text_new(model, 0, &text) == STATUS_OK)
-        run(text);
-    bool done = text && fflush(stdout) == 0;
+    bool done = text_new(model, 0, &text) == STATUS_OK && json_lines(answer, text);
     text_free(text);
     model_close(model);
     return done ? 0 : 1;
