@@ -2,129 +2,34 @@
  * ways in which ranks meet, the second by the NCCL of the tests: the sums
  * are those of the ranks' order, bit for bit, whatever their length and the number of ranks; columns lie where they belong; and a
  * rank that is late, or asks for something else, is a failure of those that wait for it. */
-#include "base/random.h"
 #include "kernels/kernels.h"
+#include "tests/support/kernels_group.h"
 #include "tests/support/kernels_subject.h"
 #include "tests/support/suite.h"
 
-#include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 const char *const suite_name = "kernels_ranks";
 const double suite_timeout_s = 240;
 
-enum { N_VOCAB = 613, STAGE = 4096, RANKS_MOST = 8, COLUMNS = 411 };
-
-/* How ranks meet: a test is of a row of kernels_table and a way. */
-enum way { BY_MEMORY, BY_ID, N_WAYS };
-
-struct group;
-
-/* A rank: what it computes with, and what came of it. */
-struct member {
-    struct group *group;
-    struct kernels_ctx *ctx;
-    uint32_t rank;
-    bool is_right;
-    enum status status;
-    pthread_t thread;
-};
-
-struct group {
-    const struct kernels *kernels;
-    enum way way;
-    uint32_t n;
-    struct kernels_group_id id;
-    struct member members[RANKS_MOST];
-    void (*lives)(struct member *member);
-};
-
-/* What a rank brings: large and small, so that another order of adding gives other bits. */
-static float number(uint32_t rank, uint32_t turn, size_t i) {
-    uint64_t bits = mix64(((uint64_t)rank << 56) ^ ((uint64_t)turn << 32) ^ i);
-    return ((bits & 7) == 0 ? 1e6f : 1.0f) * ((float)(bits >> 40) / 8388608.0f - 1.0f);
-}
+enum { N_VOCAB = 613, STAGE = 4096, COLUMNS = 411 };
 
 static float sum_of(uint32_t n_ranks, uint32_t turn, size_t i) {
-    float sum = number(0, turn, i);
+    float sum = group_number(0, turn, i);
     for (uint32_t rank = 1; rank < n_ranks; rank++)
-        sum += number(rank, turn, i);
+        sum += group_number(rank, turn, i);
     return sum;
 }
 
-static void *run(void *arg) {
-    struct member *member = arg;
-    member->is_right = true;
-    member->group->lives(member);
-    return NULL;
-}
-
-static void group_run(struct group *group, void (*lives)(struct member *member)) {
-    group->lives = lives;
-    for (uint32_t rank = 0; rank < group->n; rank++)
-        ck_assert_int_eq(
-            pthread_create(&group->members[rank].thread, NULL, run, &group->members[rank]), 0);
-    for (uint32_t rank = 0; rank < group->n; rank++)
-        pthread_join(group->members[rank].thread, NULL);
-}
-
-/* A rank's own thread meets the others by the id. */
-static void meet_by_id(struct member *member) {
-    struct error error = {0};
-    struct group *group = member->group;
-    member->status =
-        group->kernels->meet(member->ctx, member->rank, group->n, NULL, &group->id, &error);
-    if (member->status != STATUS_OK)
-        printf("rank %u: %s\n", member->rank, error.text);
-}
-
-static void group_meet(struct group *group) {
-    struct error error;
-    struct kernels_ctx *all[RANKS_MOST];
-    for (uint32_t rank = 0; rank < group->n; rank++)
-        all[rank] = group->members[rank].ctx;
-    if (group->way == BY_ID) {
-        ck_assert_int_eq(group->kernels->group_id(all[0], &group->id, &error), STATUS_OK);
-        group_run(group, meet_by_id);
-    }
-    for (uint32_t rank = 0; rank < group->n; rank++) {
-        struct member *member = &group->members[rank];
-        if (group->way == BY_MEMORY)
-            member->status = group->kernels->meet(all[rank], rank, group->n, all, NULL, &error);
-        ck_assert_int_eq(member->status, STATUS_OK);
-    }
-}
-
-/* Ranks with a device each; on a machine with one GPU, TANDEM_RANKS_DEVICE has it for all. */
-static uint32_t device_of(uint32_t rank) {
-    const char *all = getenv("TANDEM_RANKS_DEVICE");
-    return all ? (uint32_t)atoi(all) : rank;
-}
-
-/* Ranks of contexts whose sums are mostly of `together` numbers; `_i` is the test's. */
-static void group_open(struct group *group, int i, uint32_t n, size_t together, uint32_t wait_ms) {
-    struct error error;
-    *group = (struct group){.kernels = kernels_table[i / N_WAYS], .way = i % N_WAYS, .n = n};
-    for (uint32_t rank = 0; rank < n; rank++) {
-        const struct kernels_options options = {.n_threads = 1,
-                                                .device = device_of(rank),
-                                                .n_ranks = n,
-                                                .together = together,
-                                                .columns = COLUMNS,
-                                                .wait_ms = wait_ms,
-                                                .limits = {1, 1, 16, 32, N_VOCAB, 1, 1, 16}};
-        struct member *member = &group->members[rank];
-        *member = (struct member){.group = group, .rank = rank};
-        ck_assert_int_eq(group->kernels->open(&options, &member->ctx, &error), STATUS_OK);
-    }
-    group_meet(group);
-}
-
-static void group_close(struct group *group) {
-    for (uint32_t rank = 0; rank < group->n; rank++)
-        group->kernels->close(group->members[rank].ctx);
+/* Ranks of contexts whose sums are mostly of `together` numbers; `i` is the test's. */
+static void open_ranks(struct group *group, int i, uint32_t n, size_t together, uint32_t wait_ms) {
+    const struct kernels_options options = {.n_threads = 1,
+                                            .together = together,
+                                            .columns = COLUMNS,
+                                            .wait_ms = wait_ms,
+                                            .limits = {1, 1, 16, 32, N_VOCAB, 1, 1, 16}};
+    group_open(group, i, n, &options);
 }
 
 /* One, some that are no four, as many as every rank adds up alone and one more, a stage and one more, and several of these. */
@@ -137,13 +42,14 @@ static bool sum_is_right(const struct member *member, float *at, size_t first, s
     const struct kernels *k = member->group->kernels;
     static _Thread_local float x[N_MOST + 2];
     for (size_t i = 0; i < n + first + 1; i++)
-        x[i] = number(member->rank, turn, i);
+        x[i] = group_number(member->rank, turn, i);
     k->put(member->ctx, at, x, (n + first + 1) * sizeof *x);
     k->sum(member->ctx, at + first, n);
     k->get(member->ctx, x, at, (n + first + 1) * sizeof *x);
     for (size_t i = 0; i < n + first + 1; i++) {
         bool summed = i >= first && i < first + n;
-        float right = summed ? sum_of(member->group->n, turn, i) : number(member->rank, turn, i);
+        float right =
+            summed ? sum_of(member->group->n, turn, i) : group_number(member->rank, turn, i);
         if (memcmp(&x[i], &right, sizeof right) != 0)
             return false;
     }
@@ -163,10 +69,9 @@ START_TEST(sums_have_the_bits_of_the_ranks_order) {
     static const uint32_t sizes[] = {2, 3, 4, 8};
     for (uint32_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         struct group group;
-        group_open(&group, _i, sizes[i], STAGE, 0);
+        open_ranks(&group, _i, sizes[i], STAGE, 0);
         group_run(&group, add_up);
-        for (uint32_t rank = 0; rank < group.n; rank++)
-            ck_assert_msg(group.members[rank].is_right, "rank %u of %u", rank, group.n);
+        group_check(&group);
         group_close(&group);
     }
 }
@@ -181,20 +86,20 @@ static void chain(struct member *member) {
     const uint32_t n = member->group->n;
     float *at = k->alloc(member->ctx, sizeof x);
     for (size_t i = 0; i < CHAIN_FLOATS; i++)
-        x[i] = number(member->rank, 0, i);
+        x[i] = group_number(member->rank, 0, i);
     k->put(member->ctx, at, x, sizeof x);
     for (uint32_t turn = 0; turn < N_CHAIN; turn++)
         k->sum(member->ctx, at, turn % 2 ? CHAIN_FLOATS : CHAIN_FLOATS / 2);
     k->get(member->ctx, x, at, sizeof x);
     for (size_t i = 0; i < CHAIN_FLOATS; i++) {
-        float right = number(member->rank, 0, i);
+        float right = group_number(member->rank, 0, i);
         for (uint32_t turn = 0; turn < N_CHAIN; turn++) {
             if (turn % 2 == 0 && i >= CHAIN_FLOATS / 2)
                 continue;
             bool first = turn == 0 || (turn == 1 && i >= CHAIN_FLOATS / 2);
-            float sum = first ? number(0, 0, i) : right;
+            float sum = first ? group_number(0, 0, i) : right;
             for (uint32_t rank = 1; rank < n; rank++)
-                sum += first ? number(rank, 0, i) : right;
+                sum += first ? group_number(rank, 0, i) : right;
             right = sum;
         }
         member->is_right &= memcmp(&x[i], &right, sizeof right) == 0;
@@ -205,10 +110,9 @@ static void chain(struct member *member) {
 START_TEST(sums_of_sums_wait_for_each_other) {
     for (uint32_t n = 2; n <= 4; n++) {
         struct group group;
-        group_open(&group, _i, n, STAGE, 0);
+        open_ranks(&group, _i, n, STAGE, 0);
         group_run(&group, chain);
-        for (uint32_t rank = 0; rank < n; rank++)
-            ck_assert_msg(group.members[rank].is_right, "rank %u of %u", rank, n);
+        group_check(&group);
         group_close(&group);
     }
 }
@@ -224,13 +128,13 @@ static void add_up_slices(struct member *member) {
     for (uint32_t turn = 0; turn < 3; turn++) {
         size_t n = N_LONG - (turn == 1); /* a multiple of four, too */
         for (size_t i = 0; i <= N_LONG; i++)
-            x[i] = number(member->rank, turn, i);
+            x[i] = group_number(member->rank, turn, i);
         k->put(member->ctx, at, x, n_bytes);
         k->sum(member->ctx, at, n);
         k->get(member->ctx, x, at, n_bytes);
         for (size_t i = 0; i <= N_LONG; i++)
-            member->is_right &=
-                x[i] == (i < n ? sum_of(member->group->n, turn, i) : number(member->rank, turn, i));
+            member->is_right &= x[i] == (i < n ? sum_of(member->group->n, turn, i)
+                                               : group_number(member->rank, turn, i));
     }
     k->dealloc(member->ctx, at, n_bytes);
     free(x);
@@ -239,10 +143,9 @@ static void add_up_slices(struct member *member) {
 START_TEST(long_sums_are_shared_out) {
     for (uint32_t n = 2; n <= 3; n++) {
         struct group group;
-        group_open(&group, _i, n, N_LONG, 0);
+        open_ranks(&group, _i, n, N_LONG, 0);
         group_run(&group, add_up_slices);
-        for (uint32_t rank = 0; rank < n; rank++)
-            ck_assert_msg(group.members[rank].is_right, "rank %u of %u", rank, n);
+        group_check(&group);
         group_close(&group);
     }
 }
@@ -264,7 +167,7 @@ static void bring_columns(struct member *member) {
         begin += columns_of[rank];
     for (uint32_t turn = 0; turn < 3; turn++) {
         for (size_t i = 0; i < n_part; i++)
-            part[i] = number(member->rank, turn, i);
+            part[i] = group_number(member->rank, turn, i);
         k->put(member->ctx, at_part, part, n_part * sizeof *part);
         k->gather(member->ctx, member->rank == 0 ? at_out : NULL, N_VOCAB, at_part, N_ROWS, begin,
                   columns);
@@ -274,7 +177,7 @@ static void bring_columns(struct member *member) {
         const float *at = out + row * N_VOCAB;
         for (uint32_t rank = 0; rank < 4; at += columns_of[rank], rank++)
             for (size_t c = 0; c < columns_of[rank]; c++)
-                member->is_right &= at[c] == number(rank, 2, row * columns_of[rank] + c);
+                member->is_right &= at[c] == group_number(rank, 2, row * columns_of[rank] + c);
         member->is_right &= at[0] == 0.0f; /* nobody's, as alloc() made it */
     }
     k->dealloc(member->ctx, at_part, n_part * sizeof *part);
@@ -285,10 +188,9 @@ static void bring_columns(struct member *member) {
 
 START_TEST(columns_of_all_ranks_come_to_the_first) {
     struct group group;
-    group_open(&group, _i, 4, STAGE, 0);
+    open_ranks(&group, _i, 4, STAGE, 0);
     group_run(&group, bring_columns);
-    for (uint32_t rank = 0; rank < group.n; rank++)
-        ck_assert_msg(group.members[rank].is_right, "rank %u", rank);
+    group_check(&group);
     group_close(&group);
 }
 END_TEST
@@ -313,12 +215,12 @@ static void disagree(struct member *member) {
 
 START_TEST(a_late_rank_and_another_operation_are_failures) {
     struct group group;
-    group_open(&group, _i, 3, STAGE, 300);
+    open_ranks(&group, _i, 3, STAGE, 300);
     group_run(&group, wait_for_nobody);
     for (uint32_t rank = 0; rank < 3; rank++)
         ck_assert_int_eq(group.members[rank].status, rank == 1 ? STATUS_OK : STATUS_IO);
     group_close(&group);
-    group_open(&group, _i, 2, STAGE, 0);
+    open_ranks(&group, _i, 2, STAGE, 0);
     group_run(&group, disagree);
     for (uint32_t rank = 0; rank < 2; rank++)
         ck_assert_int_eq(group.members[rank].status, STATUS_IO);
@@ -340,7 +242,7 @@ static void bring_too_many(struct member *member) {
 
 START_TEST(columns_that_are_none_are_a_failure) {
     struct group group;
-    group_open(&group, _i, 2, STAGE, 0);
+    open_ranks(&group, _i, 2, STAGE, 0);
     group_run(&group, bring_too_many);
     ck_assert_int_eq(group.members[0].status, STATUS_IO);
     group_close(&group);
@@ -351,7 +253,7 @@ END_TEST
 START_TEST(ranks_part_and_meet_again) {
     struct group group;
     struct error error;
-    group_open(&group, _i, 2, STAGE, 0);
+    open_ranks(&group, _i, 2, STAGE, 0);
     group_run(&group, add_up);
     group.way = BY_MEMORY;
     for (uint32_t rank = 0; rank < 2; rank++)
@@ -367,27 +269,9 @@ START_TEST(ranks_part_and_meet_again) {
 }
 END_TEST
 
-/* Whether there is a library for the second way; on a GPU it is the machine's own. */
-static int n_ways_of(const struct kernels *kernels) {
-    bool emulated = strcmp(kernels->name, "cuda-emu") == 0;
-#ifdef FAKE_NCCL
-    if (emulated)
-        setenv("TANDEM_NCCL", FAKE_NCCL, 0);
-    return N_WAYS;
-#else
-    if (!emulated && getenv("TANDEM_NCCL"))
-        return N_WAYS;
-    suite_skip("ranks that meet by an id", emulated ? "there was no nccl.h" : "no TANDEM_NCCL");
-    return BY_ID;
-#endif
-}
-
 void suite_add(TCase *tests) {
     for (int i = 0; kernels_table[i]; i++) {
-        bool emulated = strcmp(kernels_table[i]->name, "cuda-emu") == 0;
-        if (!kernels_table[i]->meet || !(emulated || subject_is_wanted(kernels_table[i])))
-            continue;
-        int from = N_WAYS * i, to = from + n_ways_of(kernels_table[i]);
+        int from = N_WAYS * i, to = from + group_ways(kernels_table[i]);
         tcase_add_loop_test(tests, sums_have_the_bits_of_the_ranks_order, from, to);
         tcase_add_loop_test(tests, sums_of_sums_wait_for_each_other, from, to);
         tcase_add_loop_test(tests, long_sums_are_shared_out, from, to);
