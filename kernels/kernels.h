@@ -340,8 +340,8 @@ struct kernels {
      * sum(): x (n) becomes the sum of all ranks' x, in their order. gather(): columns [column_begin, column_begin + n_columns) of
      * out (n_rows, out_stride) on rank 0 become this rank's part (n_rows, n_columns); out is NULL on the others. All ranks call
      * the same in the same order; a rank that asks for something else, or does not come in time, is a failure of the
-     * devices of all that wait for it. So is one that calls anything, a mark too, between a sum and the norm of what it comes to
-     * where the others do not: both may be one. A step of a group is done when each rank's thread waits for its own. */
+     * devices of all that wait for it. So is one that calls anything, a mark too, between add_parts() (below) and the norm of what x
+     * comes to where the others do not: both may be one. A step of a group is done when each rank's thread waits for its own. */
     NODISCARD enum status (*group_id)(struct kernels_ctx *ctx, struct kernels_group_id *id,
                                       struct error *error);
     NODISCARD enum status (*meet)(struct kernels_ctx *ctx, uint32_t rank, uint32_t n_ranks,
@@ -350,6 +350,13 @@ struct kernels {
     void (*sum)(struct kernels_ctx *ctx, float *x, size_t n);
     void (*gather)(struct kernels_ctx *ctx, float *out, size_t out_stride, const float *part,
                    size_t n_rows, size_t column_begin, size_t n_columns);
+
+    /* x (n), which all ranks have, becomes x + r(r(part of rank 0) + r(part of rank 1) + ...): sums in float32, in the order of ranks,
+     * r(y) the bfloat16 that is nearest to y, the even one of two. The same bits at every n and in whichever way the ranks have met.
+     * `part` (n) is other memory than x, and means nothing afterwards. NULL where what ranks add to x is not rounded on its way to
+     * the others, but goes by sum(). It is part of the row's numerics: who adds up on the host, where the ranks have not met, rounds
+     * too. */
+    void (*add_parts)(struct kernels_ctx *ctx, float *x, float *part, size_t n);
 };
 
 /* Declares a backend's function for `op`: parameters and contract are those of the table. */

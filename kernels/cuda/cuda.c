@@ -126,7 +126,7 @@ static enum status probe_warpgroup(struct kernels_ctx *ctx, struct error *error)
     return STATUS_OK;
 }
 
-static enum status name_numerics(struct kernels_ctx *ctx, struct error *error) {
+static enum status name_numerics(struct kernels_ctx *ctx, uint32_t n_ranks, struct error *error) {
     uint64_t digest = 0;
     snprintf(ctx->numerics, sizeof ctx->numerics, "%s", NUMERICS_TEXT);
     if (!ctx->fast)
@@ -134,8 +134,8 @@ static enum status name_numerics(struct kernels_ctx *ctx, struct error *error) {
     TRY(probe_device(ctx, &digest, error));
     TRY(probe_warpgroup(ctx, error));
     snprintf(ctx->numerics, sizeof ctx->numerics,
-             "%s; mma16 %016llx: products s1024, attend s256, norm t512", NUMERICS_TEXT,
-             (unsigned long long)digest);
+             "%s; mma16 %016llx: products s1024, attend s256, norm t512%s", NUMERICS_TEXT,
+             (unsigned long long)digest, n_ranks > 1 ? ", parts bf16" : "");
     return STATUS_OK;
 }
 
@@ -154,7 +154,7 @@ static enum status open_with(const struct device_kind *kind, const struct gpu_la
     made->graphs.off = options->no_graphs || options->n_ranks > 1; /* until they have met */
     enum status status = open_device(made, options->device, error);
     if (status == STATUS_OK)
-        status = name_numerics(made, error);
+        status = name_numerics(made, options->n_ranks, error);
     if (status == STATUS_OK)
         status = cuda_ranks_open(made, options, error);
     if (status != STATUS_OK) {
@@ -227,6 +227,7 @@ static const char *cuda_numerics(const struct kernels_ctx *ctx) {
         .group_id = cuda_group_id,                                                                 \
         .meet = cuda_meet,                                                                         \
         .sum = cuda_sum,                                                                           \
+        .add_parts = (fast) ? cuda_add_parts : NULL,                                               \
         .gather = cuda_gather,                                                                     \
     }
 

@@ -128,7 +128,7 @@ struct cuda_sampler {
 };
 
 /* What the next operation may be computed with, and is launched by itself otherwise: the last norm (n_rows 0: none), and in fast
- * numerics what is before it: what a product has left, and then the sum over the ranks of all that it comes to; or attention. */
+ * numerics what is before it: what a product has left, and then the ranks' parts of which it is one, added to x; or attention. */
 struct cuda_held {
     struct gpu_sum sum;
     struct gpu_sum_ranks ranks; /* n 0: there is none */
@@ -301,7 +301,7 @@ uint32_t cuda_marked(struct kernels_ctx *ctx);
 void cuda_release(struct kernels_ctx *ctx);
 void cuda_hold_norm(struct kernels_ctx *ctx, const struct gpu_norm *norm);
 void cuda_hold_sum(struct kernels_ctx *ctx, const struct gpu_sum *sum);
-/* Of ranks whose devices reach each other's memory: x is fours (gpu_sum_ranks.whole), GPU_SUM_WHOLE at most. */
+/* Of ranks whose devices reach each other's memory: parts that round, in fours (gpu_sum_ranks.whole), GPU_SUM_WHOLE at most. */
 void cuda_hold_ranks(struct kernels_ctx *ctx, const struct gpu_sum_ranks *ranks);
 void cuda_hold_join(struct kernels_ctx *ctx, const struct gpu_attend *join);
 /* Whether the held norm writes the rows of a product as integers, too: launched with that. */
@@ -397,6 +397,7 @@ NODISCARD enum status cuda_meet(struct kernels_ctx *ctx, uint32_t rank, uint32_t
                                 struct kernels_ctx *const *all, const struct kernels_group_id *id,
                                 struct error *error);
 void cuda_sum(struct kernels_ctx *ctx, float *x, size_t n);
+void cuda_add_parts(struct kernels_ctx *ctx, float *x, float *part, size_t n);
 void cuda_gather(struct kernels_ctx *ctx, float *out, size_t out_stride, const float *part,
                  size_t n_rows, size_t column_begin, size_t n_columns);
 
@@ -405,7 +406,9 @@ void cuda_gather(struct kernels_ctx *ctx, float *out, size_t out_stride, const f
 size_t cuda_wires_floats(uint32_t n_ranks, size_t n_floats, uint32_t columns);
 /* Sends some numbers on all ways that operations take: the first use of one may take memory. STATUS_UNSUPPORTED with what came. */
 NODISCARD enum status cuda_wires_try(struct kernels_ctx *ctx, struct error *error);
-void cuda_wires_sum(struct kernels_ctx *ctx, float *x, size_t n);
+/* Of n numbers those from `at` on, as many as there is room for; both answer where the next ones begin. */
+size_t cuda_wires_sum(struct kernels_ctx *ctx, float *x, size_t at, size_t n);
+size_t cuda_wires_add(struct kernels_ctx *ctx, float *x, const float *part, size_t at, size_t n);
 void cuda_wires_gather(struct kernels_ctx *ctx, float *out, size_t out_stride, const float *part,
                        size_t n_rows, size_t column_begin, size_t n_columns);
 

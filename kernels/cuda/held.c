@@ -1,6 +1,6 @@
 /* kernels/cuda/held.c: operations that wait for the next one, since one kernel may do both: a norm whose rows a product wants
- * rounded; the sums of a product's slices, which a norm, a rotation or the next product's rounding adds up on the way; the sum of
- * these over the ranks of a group, which a norm does too. What waits is launched by itself before anything else is. */
+ * rounded; the sums of a product's slices, which a norm, a rotation or the next product's rounding adds up on the way; the parts of
+ * a group's ranks that are added to x, which a norm does too. What waits is launched by itself before anything else is. */
 #include "kernels/cuda/cuda.h"
 
 static bool is_aligned(const void *p) {
@@ -20,6 +20,7 @@ static void launch_rows(struct kernels_ctx *ctx, const struct cuda_held *held,
     if (held->ranks.n > 0)
         cuda_launch_norm_ranks(ctx, &(struct gpu_norm_ranks){.rows = *rows,
                                                              .group = held->ranks.group,
+                                                             .part = held->ranks.part,
                                                              .x = held->ranks.x});
     else
         cuda_launch_norm_rows(ctx, rows);
@@ -55,7 +56,8 @@ static bool sum_is_of(const struct gpu_sum *sum, const float *x, uint32_t n_rows
 
 /* A norm of all that the held sums come to. */
 static bool norm_follows(const struct cuda_held *held, const struct gpu_norm *norm) {
-    bool of_sum = sum_is_of(&held->sum, norm->x, norm->n_rows, norm->dim);
+    const float *summed = held->ranks.n > 0 ? held->ranks.part : norm->x;
+    bool of_sum = sum_is_of(&held->sum, summed, norm->n_rows, norm->dim);
     if (held->ranks.n == 0)
         return of_sum;
     return (of_sum || !held->sum.parts) && held->ranks.x == norm->x &&
@@ -78,7 +80,7 @@ void cuda_hold_sum(struct kernels_ctx *ctx, const struct gpu_sum *sum) {
 void cuda_hold_ranks(struct kernels_ctx *ctx, const struct gpu_sum_ranks *ranks) {
     const struct gpu_sum *sum = &ctx->held.sum;
     bool goes_on = ctx->held.norm.n_rows == 0 && ctx->held.ranks.n == 0 && sum->n > 0 &&
-                   ranks->n % sum->n == 0 && sum_is_of(sum, ranks->x, ranks->n / sum->n, sum->n);
+                   ranks->n % sum->n == 0 && sum_is_of(sum, ranks->part, ranks->n / sum->n, sum->n);
     if (!goes_on)
         cuda_release(ctx);
     ctx->held.ranks = *ranks;

@@ -440,20 +440,25 @@ struct gpu_group_of_ranks {
     uint32_t unused;
 };
 
-/* x (n) becomes the sum over the ranks, in their order; n is at most a stage's, and the same for all. */
+/* x (n) becomes the sum over the ranks of their parts (n), in their order; n is at most a stage's, and the same for all. `rounds`: it
+ * is add_parts(), and x has that sum added. */
 struct gpu_sum_ranks {
     struct gpu_group_of_ranks group;
+    const float *part; /* may be x, unless it rounds */
     float *x;
     uint32_t n;
-    uint32_t whole; /* x begins at 16 bytes, and n is a multiple of 4 */
+    bool whole; /* part and x begin at 16 bytes, and n is a multiple of 4 */
+    bool rounds;
+    bool unused[2];
 };
 
-/* rows.norm of what x comes to over the ranks, in their order: x (n_rows, dim) is this rank's part, or (rows.sum.parts) what that sum
- * comes to there, and becomes the sum over the ranks. All begin at 16 bytes; dim is a multiple of 4, n_rows * dim at most GPU_SUM_WHOLE and
- * a stage's, and both the same for all. */
+/* add_parts() and rows.norm of what x comes to: `part` (n_rows, dim) is this rank's, or (rows.sum.parts) what that sum
+ * comes to there. All begin at 16 bytes; dim is a multiple of 4, n_rows * dim at most GPU_SUM_WHOLE and
+ * a stage's, and both the same for all. The norm's `out` may be `part`. */
 struct gpu_norm_ranks {
     struct gpu_norm_rows rows;
     struct gpu_group_of_ranks group;
+    const float *part;
     float *x;
 };
 
@@ -469,16 +474,40 @@ struct gpu_gather_ranks {
     uint32_t unused;
 };
 
-/* out (n) becomes the sum of the ranks' parts in their order: the rank's own (n), and of the others parts (n_ranks, stride). */
+/* out (n) becomes the sum of the ranks' parts in their order: the rank's own (n), and of the others parts (n_ranks, stride). All are
+ * floats, or (rounds) all are bfloat16. */
 struct gpu_sum_parts {
-    const float *parts;
-    const float *own; /* may be `out` */
-    float *out;
+    const void *parts;
+    const void *own; /* may be `out` */
+    void *out;
     size_t stride;
     uint32_t n;
     uint32_t rank;
     uint32_t n_ranks;
-    uint32_t whole; /* all begin at 16 bytes; n and stride are multiples of 4 */
+    bool whole; /* all begin at 16 bytes, n and stride are multiples of 4: always where it rounds */
+    bool rounds;
+    bool unused[2];
+};
+
+/* to (n_to) becomes the part (n) as bfloat16, with zeros behind it; n_to is a multiple of 4. */
+struct gpu_round_part {
+    const float *part;
+    uint16_t *to;
+    uint32_t n;
+    uint32_t n_to;
+    bool whole; /* part begins at 16 bytes, and n is a multiple of 4 */
+    bool unused[7];
+};
+
+/* x (n) has added to it what the parts (n_parts, stride), which are bfloat16, come to in their order, rounded to that again. */
+struct gpu_add_parts {
+    const uint16_t *parts;
+    float *x;
+    size_t stride; /* a multiple of 4 */
+    uint32_t n;
+    uint32_t n_parts;
+    bool whole; /* x begins at 16 bytes, and n is a multiple of 4 */
+    bool unused[7];
 };
 
 /* A rank's columns on their way to rank 0: to[0..2] become n_rows, begin and n_columns, as integers, and what lies behind
@@ -537,6 +566,8 @@ struct gpu_take_chosen {
     X(norm_ranks, gpu_norm_ranks)                                                                  \
     X(gather_ranks, gpu_gather_ranks)                                                              \
     X(sum_parts, gpu_sum_parts)                                                                    \
+    X(round_part, gpu_round_part)                                                                  \
+    X(add_parts, gpu_add_parts)                                                                    \
     X(pack_columns, gpu_pack_columns)                                                              \
     X(place_columns, gpu_place_columns)
 #define GPU_LAUNCHES(X)                                                                            \

@@ -112,23 +112,35 @@ enum status cuda_meet(struct kernels_ctx *ctx, uint32_t rank, uint32_t n_ranks,
     return status;
 }
 
-void cuda_sum(struct kernels_ctx *ctx, float *x, size_t n) {
+/* The numbers from `at` on of x and part, as many as a stage takes; answers where the next ones begin. */
+static size_t sum_some(struct kernels_ctx *ctx, float *x, const float *part, size_t at, size_t n) {
     const struct gpu_group_of_ranks *group = &ctx->ranks.group;
-    ASSERT(group->n_ranks > 0);
+    size_t next = n - at < group->n_floats ? n : at + group->n_floats;
+    struct gpu_sum_ranks sum = {.group = *group,
+                                .part = part + at,
+                                .x = x + at,
+                                .n = (uint32_t)(next - at),
+                                .rounds = part != x};
+    sum.whole = (uintptr_t)sum.x % 16 == 0 && (uintptr_t)sum.part % 16 == 0 && sum.n % 4 == 0;
+    if (sum.rounds && sum.whole && n <= GPU_SUM_WHOLE && sum.n == n)
+        cuda_hold_ranks(ctx, &sum); /* a norm may follow */
+    else
+        cuda_launch_sum_ranks(ctx, &sum);
+    return next;
+}
+
+void cuda_sum(struct kernels_ctx *ctx, float *x, size_t n) {
+    ASSERT(ctx->ranks.group.n_ranks > 0);
     cuda_forget_rounded(ctx, x, n);
-    for (size_t at = 0, next; at < n; at = next) {
-        next = n - at < group->n_floats ? n : at + group->n_floats;
-        if (ctx->ranks.nccl) {
-            cuda_wires_sum(ctx, x + at, next - at);
-            continue;
-        }
-        struct gpu_sum_ranks sum = {.group = *group, .x = x + at, .n = (uint32_t)(next - at)};
-        sum.whole = (uintptr_t)sum.x % 16 == 0 && sum.n % 4 == 0;
-        if (ctx->fast && sum.whole && n <= GPU_SUM_WHOLE && sum.n == n)
-            cuda_hold_ranks(ctx, &sum); /* a norm may follow */
-        else
-            cuda_launch_sum_ranks(ctx, &sum);
-    }
+    for (size_t at = 0; at < n;)
+        at = ctx->ranks.nccl ? cuda_wires_sum(ctx, x, at, n) : sum_some(ctx, x, x, at, n);
+}
+
+void cuda_add_parts(struct kernels_ctx *ctx, float *x, float *part, size_t n) {
+    ASSERT(ctx->fast && ctx->ranks.group.n_ranks > 0 && part != x);
+    cuda_forget_rounded(ctx, x, n);
+    for (size_t at = 0; at < n;)
+        at = ctx->ranks.nccl ? cuda_wires_add(ctx, x, part, at, n) : sum_some(ctx, x, part, at, n);
 }
 
 void cuda_gather(struct kernels_ctx *ctx, float *out, size_t out_stride, const float *part,

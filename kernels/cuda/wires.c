@@ -10,11 +10,24 @@ static float *stage_of(const struct kernels_ctx *ctx) {
     return (float *)(ctx->ranks.room + 1);
 }
 
+/* Floats that take as much memory as n numbers of bfloat16: the library moves them without a look at what they are. */
+static size_t words_of(size_t n) {
+    return (n + 7) / 8 * 4;
+}
+
+/* The end of the numbers from `at` on that are added up together. */
+static size_t end_of(const struct kernels_ctx *ctx, size_t at, size_t n) {
+    size_t most = ctx->ranks.group.n_floats;
+    return n - at < most ? n : at + most;
+}
+
 size_t cuda_wires_floats(uint32_t n_ranks, size_t n_floats, uint32_t columns) {
     size_t whole = n_floats < GPU_SUM_WHOLE ? n_floats : GPU_SUM_WHOLE,
            row = GPU_COLUMNS + (size_t)columns;
     size_t most = whole > row ? whole * n_ranks : row * n_ranks;
     size_t slices = n_floats + 4 * (size_t)n_ranks;
+    size_t rounded = 2 * words_of(n_floats) + 4 * (size_t)n_ranks; /* with what is the rank's own */
+    slices = slices > rounded ? slices : rounded;
     return most > slices ? most : slices;
 }
 
@@ -27,12 +40,12 @@ struct wires_sum {
 
 static struct nccl_slices slices_of(const struct kernels_ctx *ctx, size_t n) {
     size_t n_ranks = ctx->ranks.group.n_ranks, slice = (n + 4 * n_ranks - 1) / (4 * n_ranks) * 4;
-    ASSERT(slice * (n_ranks - 1) < n); /* each rank has some: n is above GPU_SUM_WHOLE */
+    ASSERT(slice * (n_ranks - 1) < n); /* each rank has some: n is near GPU_SUM_WHOLE at least */
     return (struct nccl_slices){.n = n, .slice = slice};
 }
 
-/* The rank's own numbers (n) become the sum. */
-static void add_parts(struct kernels_ctx *ctx, float *own, size_t n, size_t stride) {
+/* The rank's own numbers (n) become the sum, with those of the others in the stage. */
+static void sum_parts(struct kernels_ctx *ctx, float *own, size_t n, size_t stride) {
     const struct gpu_group_of_ranks *group = &ctx->ranks.group;
     struct gpu_sum_parts sum = {.parts = stage_of(ctx),
                                 .own = own,
@@ -51,19 +64,95 @@ static void run_sum(struct kernels_ctx *ctx, const void *what) {
     memcpy(&sum, what, sizeof sum);
     if (sum.n <= GPU_SUM_WHOLE) {
         nccl_all_gather(nccl, ctx->main.stream, stage_of(ctx), sum.x, sum.n);
-        add_parts(ctx, sum.x, sum.n, sum.n);
+        sum_parts(ctx, sum.x, sum.n, sum.n);
         return;
     }
     struct nccl_slices cut = slices_of(ctx, sum.n);
     uint32_t rank = ctx->ranks.group.rank;
     nccl_exchange(nccl, ctx->main.stream, stage_of(ctx), sum.x, &cut);
-    add_parts(ctx, sum.x + rank * cut.slice, nccl_slice_of(&cut, rank), cut.slice);
+    sum_parts(ctx, sum.x + rank * cut.slice, nccl_slice_of(&cut, rank), cut.slice);
     nccl_spread(nccl, ctx->main.stream, sum.x, &cut);
 }
 
-void cuda_wires_sum(struct kernels_ctx *ctx, float *x, size_t n) {
-    struct wires_sum sum = {x, n};
+size_t cuda_wires_sum(struct kernels_ctx *ctx, float *x, size_t at, size_t n) {
+    size_t end = end_of(ctx, at, n);
+    struct wires_sum sum = {x + at, end - at};
     cuda_operation(ctx, run_sum, &sum, sizeof sum);
+    return end;
+}
+
+/* Parts that cross rounded. The stage has what all ranks bring; of long ones the rank's own (words_of(n)), which the sums take the
+ * place of, and behind it the others' slices. */
+
+struct wires_add {
+    float *x;
+    const float *part;
+    uint64_t n;
+};
+
+static void round_part(struct kernels_ctx *ctx, float *to, const struct wires_add *add) {
+    struct gpu_round_part what = {.part = add->part,
+                                  .to = (uint16_t *)(void *)to,
+                                  .n = (uint32_t)add->n,
+                                  .n_to = (uint32_t)(2 * words_of(add->n)),
+                                  .whole = (uintptr_t)add->part % 16 == 0 && add->n % 4 == 0};
+    ctx->gpu->round_part(ctx->main.stream, &what);
+}
+
+static void add_stage(struct kernels_ctx *ctx, const struct wires_add *add, uint32_t n_parts) {
+    struct gpu_add_parts what = {.parts = (const uint16_t *)(const void *)stage_of(ctx),
+                                 .x = add->x,
+                                 .stride = 2 * words_of(add->n),
+                                 .n = (uint32_t)add->n,
+                                 .n_parts = n_parts,
+                                 .whole = (uintptr_t)add->x % 16 == 0 && add->n % 4 == 0};
+    ctx->gpu->add_parts(ctx->main.stream, &what);
+}
+
+/* The rank's slice of `own` becomes the sum of all ranks' ones. */
+static void sum_slice(struct kernels_ctx *ctx, float *own, const float *others,
+                      const struct nccl_slices *cut) {
+    const struct gpu_group_of_ranks *group = &ctx->ranks.group;
+    float *slice = own + group->rank * cut->slice;
+    struct gpu_sum_parts sum = {.parts = others,
+                                .own = slice,
+                                .out = slice,
+                                .stride = 2 * cut->slice,
+                                .n = (uint32_t)(2 * nccl_slice_of(cut, group->rank)),
+                                .rank = group->rank,
+                                .n_ranks = group->n_ranks,
+                                .whole = true,
+                                .rounds = true};
+    ctx->gpu->sum_parts(ctx->main.stream, &sum);
+}
+
+static void run_add(struct kernels_ctx *ctx, const void *what) {
+    struct wires_add add;
+    struct nccl_group *nccl = ctx->ranks.nccl;
+    struct device_stream *stream = ctx->main.stream;
+    float *stage = stage_of(ctx);
+    memcpy(&add, what, sizeof add);
+    size_t n_words = words_of(add.n);
+    if (add.n <= GPU_SUM_WHOLE) {
+        float *own = stage + ctx->ranks.group.rank * n_words;
+        round_part(ctx, own, &add);
+        nccl_all_gather(nccl, stream, stage, own, n_words);
+        add_stage(ctx, &add, ctx->ranks.group.n_ranks);
+        return;
+    }
+    struct nccl_slices cut = slices_of(ctx, n_words);
+    round_part(ctx, stage, &add);
+    nccl_exchange(nccl, stream, stage + n_words, stage, &cut);
+    sum_slice(ctx, stage, stage + n_words, &cut);
+    nccl_spread(nccl, stream, stage, &cut);
+    add_stage(ctx, &add, 1);
+}
+
+size_t cuda_wires_add(struct kernels_ctx *ctx, float *x, const float *part, size_t at, size_t n) {
+    size_t end = end_of(ctx, at, n);
+    struct wires_add add = {x + at, part + at, end - at};
+    cuda_operation(ctx, run_add, &add, sizeof add);
+    return end;
 }
 
 /* Columns. */

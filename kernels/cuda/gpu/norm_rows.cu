@@ -1,5 +1,5 @@
-/* The norm of fast numerics: a block a row. It adds up what a product has left of the row, where there is something, and what the
- * ranks of a group have of it, and rounds the row for the next product.
+/* The norm of fast numerics: a block a row. It adds up what a product has left of the row, where there is something, adds to it the
+ * parts that the ranks of a group have of it, and rounds the row for the next product.
  *
  * The sum of the squares: thread i of 512 has inputs 4 (i + 512 j) to 4 (i + 512 j) + 3, in one chain of FMAs in rising order;
  * the chains of a warp are added as a tree (16 lanes apart, then 8, 4, 2, 1), the warps in rising order. */
@@ -33,11 +33,12 @@ __device__ __forceinline__ float block_sum(row_shared &s, float sum) {
     return sum;
 }
 
-/* Inputs i to i + 3 of the row before its norm: with what a product has left. */
+/* Inputs i to i + 3 of a row of `rows`: with what a product has left of them. */
 template <bool WHOLE>
-__device__ __forceinline__ float4 part_four(const gpu_norm_rows &what, uint32_t row, uint32_t i) {
+__device__ __forceinline__ float4 part_four(const gpu_norm_rows &what, const float *rows,
+                                            uint32_t row, uint32_t i) {
     const uint32_t dim = what.norm.dim;
-    const float *x = what.norm.x + (size_t)row * dim;
+    const float *x = rows + (size_t)row * dim;
     if (!what.sum.parts)
         return load_four<WHOLE>(x, i, dim);
     float y[4] = {0.0f, 0.0f, 0.0f, 0.0f};
@@ -53,7 +54,7 @@ __device__ __forceinline__ float4 part_four(const gpu_norm_rows &what, uint32_t 
 /* The same; what a product has left comes to the residual, which is stored. */
 template <bool WHOLE>
 __device__ __forceinline__ float4 fetch_four(const gpu_norm_rows &what, uint32_t row, uint32_t i) {
-    float4 four = part_four<WHOLE>(what, row, i);
+    float4 four = part_four<WHOLE>(what, what.norm.x, row, i);
     if (what.sum.parts)
         store_four<WHOLE>(what.sum.out + (size_t)row * what.norm.dim, i, what.norm.dim, four);
     return four;
@@ -158,7 +159,7 @@ __global__ void __launch_bounds__(ROW_THREADS, 2) norm_rows_kernel(gpu_norm_rows
         [&](uint32_t i) { return fetch_four<WHOLE>(what, row, i); });
 }
 
-/* Each rank reads all that the others have of the block's rows. */
+/* Each rank reads all parts of the block's rows, and adds them to its own rows. */
 template <typename ROUNDING, bool ROUNDS, uint32_t KEPT>
 __global__ void __launch_bounds__(ROW_THREADS, 1) norm_ranks_kernel(gpu_norm_ranks what) {
     SHARED_BYTES(shared);
@@ -169,16 +170,17 @@ __global__ void __launch_bounds__(ROW_THREADS, 1) norm_ranks_kernel(gpu_norm_ran
     float *stage = stage_of(group, group.rank, turn);
     for (uint32_t row = blockIdx.x; row < n_rows; row += gridDim.x)
         for (uint32_t i = 4 * threadIdx.x; i < dim; i += ROW_FLOATS)
-            *(float4 *)(stage + row * dim + i) = part_four<true>(what.rows, row, i);
+            four_at<crossing_rounded>(stage, row * dim + i) =
+                crossing_rounded::of(part_four<true>(what.rows, what.part, row, i));
     ranks_meet(group, 0, gpu_told{turn, RANKS_NORM, n_rows * dim, 0, 0, {}});
     for (uint32_t row = blockIdx.x; row < n_rows; row += gridDim.x) {
         norm_row<ROUNDING, ROUNDS, true, KEPT>(
             *(row_shared *)shared, values, what.rows, row, [&](uint32_t i) {
                 if (i >= dim)
                     return make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-                float4 four = sum_stages(group, turn, row * dim + i);
-                store_four<true>(what.x + (size_t)row * dim, i, dim, four);
-                return four;
+                return store_sum<crossing_rounded, true>(
+                    what.x + (size_t)row * dim, i, dim,
+                    sum_stages<crossing_rounded>(group, turn, row * dim + i));
             });
         __syncthreads();
     }

@@ -17,23 +17,28 @@ struct ranks_span {
     }
 };
 
+template <typename CROSSING>
+__device__ __forceinline__ gpu_told told_of(const gpu_sum_ranks &what, uint32_t turn) {
+    return gpu_told{turn, CROSSING::rounds ? RANKS_ADD : RANKS_SUM, what.n, 0, 0, {}};
+}
+
 /* Each rank reads all that the others have. */
-template <bool WHOLE>
+template <typename CROSSING, bool WHOLE>
 __global__ void __launch_bounds__(RANKS_THREADS) sum_whole_kernel(gpu_sum_ranks what) {
     const gpu_group_of_ranks &group = what.group;
     const uint32_t turn = ranks_begin(group);
     const ranks_span span(0, what.n, blockIdx.x, gridDim.x);
     float *own = stage_of(group, group.rank, turn);
     for (uint32_t i = span.begin + 4 * threadIdx.x; i < span.end; i += 4 * RANKS_THREADS)
-        *(float4 *)(own + i) = load_four<WHOLE>(what.x, i, what.n);
-    ranks_meet(group, 0, gpu_told{turn, RANKS_SUM, what.n, 0, 0, {}});
+        four_at<CROSSING>(own, i) = CROSSING::of(load_four<WHOLE>(what.part, i, what.n));
+    ranks_meet(group, 0, told_of<CROSSING>(what, turn));
     for (uint32_t i = span.begin + 4 * threadIdx.x; i < span.end; i += 4 * RANKS_THREADS)
-        store_four<WHOLE>(what.x, i, what.n, sum_stages(group, turn, i));
+        store_sum<CROSSING, WHOLE>(what.x, i, what.n, sum_stages<CROSSING>(group, turn, i));
     ranks_end(group, turn);
 }
 
 /* Each rank adds up one slice of the numbers, where its own lay: nobody else reads that; then they copy each other's. */
-template <bool WHOLE>
+template <typename CROSSING, bool WHOLE>
 __global__ void __launch_bounds__(RANKS_THREADS) sum_slices_kernel(gpu_sum_ranks what) {
     const gpu_group_of_ranks &group = what.group;
     const uint32_t turn = ranks_begin(group), first = 4 * threadIdx.x;
@@ -42,20 +47,20 @@ __global__ void __launch_bounds__(RANKS_THREADS) sum_slices_kernel(gpu_sum_ranks
         const ranks_span slice(0, what.n, rank, group.n_ranks);
         const ranks_span span(slice.begin, slice.end, blockIdx.x, gridDim.x);
         for (uint32_t i = span.begin + first; i < span.end; i += 4 * RANKS_THREADS)
-            *(float4 *)(own + i) = load_four<WHOLE>(what.x, i, what.n);
+            four_at<CROSSING>(own, i) = CROSSING::of(load_four<WHOLE>(what.part, i, what.n));
     }
-    ranks_meet(group, 0, gpu_told{turn, RANKS_SUM, what.n, 0, 0, {}});
+    ranks_meet(group, 0, told_of<CROSSING>(what, turn));
     const ranks_span mine(0, what.n, group.rank, group.n_ranks);
     const ranks_span part(mine.begin, mine.end, blockIdx.x, gridDim.x);
     for (uint32_t i = part.begin + first; i < part.end; i += 4 * RANKS_THREADS)
-        *(float4 *)(own + i) = sum_stages(group, turn, i);
-    ranks_meet(group, 1, gpu_told{turn, RANKS_SUM, what.n, 0, 0, {}});
+        four_at<CROSSING>(own, i) = sum_stages<CROSSING>(group, turn, i);
+    ranks_meet(group, 1, told_of<CROSSING>(what, turn));
     for (uint32_t rank = 0; rank < group.n_ranks; rank++) {
         const ranks_span slice(0, what.n, rank, group.n_ranks);
         const ranks_span span(slice.begin, slice.end, blockIdx.x, gridDim.x);
         const float *from = stage_of(group, rank, turn);
         for (uint32_t i = span.begin + first; i < span.end; i += 4 * RANKS_THREADS)
-            store_four<WHOLE>(what.x, i, what.n, *(const float4 *)(from + i));
+            store_sum<CROSSING, WHOLE>(what.x, i, what.n, four_at<CROSSING>(from, i));
     }
     ranks_end(group, turn);
 }
@@ -87,11 +92,20 @@ static uint32_t blocks_for(uint32_t n) {
     return wanted < 1 ? 1 : wanted < RANKS_BLOCKS ? wanted : RANKS_BLOCKS;
 }
 
+template <typename CROSSING, bool WHOLE>
+static void sum_put(struct device_stream *stream, const gpu_sum_ranks *what) {
+    gpu_launch_together(stream, dim3(blocks_for(what->n)), dim3(RANKS_THREADS), 0,
+                        what->n <= GPU_SUM_WHOLE ? sum_whole_kernel<CROSSING, WHOLE>
+                                                 : sum_slices_kernel<CROSSING, WHOLE>,
+                        *what);
+}
+
 void sum_ranks(struct device_stream *stream, const gpu_sum_ranks *what) {
-    auto kernel = what->n <= GPU_SUM_WHOLE
-                      ? (what->whole ? sum_whole_kernel<true> : sum_whole_kernel<false>)
-                      : (what->whole ? sum_slices_kernel<true> : sum_slices_kernel<false>);
-    gpu_launch_together(stream, dim3(blocks_for(what->n)), dim3(RANKS_THREADS), 0, kernel, *what);
+    auto put =
+        what->rounds
+            ? (what->whole ? sum_put<crossing_rounded, true> : sum_put<crossing_rounded, false>)
+            : (what->whole ? sum_put<crossing_floats, true> : sum_put<crossing_floats, false>);
+    put(stream, what);
 }
 
 void gather_ranks(struct device_stream *stream, const gpu_gather_ranks *what) {

@@ -7,15 +7,16 @@
  * a launch changes from turn to turn, so that it can be recorded: the turn is counted in the room. */
 #pragma once
 
-#include "kernels/cuda/gpu/common.h"
+#include "kernels/cuda/gpu/crossing.h"
 
 namespace GPU_NAMESPACE {
 
-enum ranks_operation { RANKS_SUM = 1, RANKS_GATHER, RANKS_NORM };
+enum ranks_operation { RANKS_SUM = 1, RANKS_ADD, RANKS_GATHER, RANKS_NORM };
 
 __device__ __forceinline__ gpu_room &own_room(const gpu_group_of_ranks &group) {
     return *group.rooms[group.rank];
 }
+/* As long as n_floats floats; rounded numbers take half of it. */
 __device__ __forceinline__ float *stage_of(const gpu_group_of_ranks &group, uint32_t rank,
                                            uint32_t turn) {
     return (float *)(group.rooms[rank] + 1) + (size_t)(turn % 2) * group.n_floats;
@@ -63,13 +64,14 @@ __device__ __forceinline__ void ranks_end(const gpu_group_of_ranks &group, uint3
 }
 
 /* Numbers i to i + 3 of all stages, added up; what lies behind the last number means nothing. */
-__device__ __forceinline__ float4 sum_stages(const gpu_group_of_ranks &group, uint32_t turn,
-                                             uint32_t i) {
-    float4 sum = *(const float4 *)(stage_of(group, 0, turn) + i);
+template <typename CROSSING>
+__device__ __forceinline__ typename CROSSING::four sum_stages(const gpu_group_of_ranks &group,
+                                                              uint32_t turn, uint32_t i) {
+    float4 sum = CROSSING::numbers(four_at<CROSSING>(stage_of(group, 0, turn), i));
 #pragma unroll 4
     for (uint32_t rank = 1; rank < group.n_ranks; rank++)
-        sum = add_fours(sum, *(const float4 *)(stage_of(group, rank, turn) + i));
-    return sum;
+        sum = add_fours(sum, CROSSING::numbers(four_at<CROSSING>(stage_of(group, rank, turn), i)));
+    return CROSSING::of(sum);
 }
 
 #ifdef __CUDACC__

@@ -1,29 +1,84 @@
-/* What is left for kernels where a library brings the ranks' numbers: sums in the order of ranks, and columns that lie where they
- * belong. */
+/* What is left for kernels where a library brings the ranks' numbers: sums in the order of ranks, parts of
+ * which may be rounded, and columns that lie where they belong. */
+#include "kernels/cuda/gpu/crossing.h"
 #include "kernels/cuda/gpu/kernels.h"
 
 namespace GPU_NAMESPACE {
 
 #define WIRES_THREADS 256
 
-/* A thread four numbers. */
+static dim3 blocks_of(uint32_t n) {
+    return dim3(pieces_of(n, 4 * WIRES_THREADS)); /* a thread four numbers */
+}
+
 template <bool WHOLE>
-__global__ void __launch_bounds__(WIRES_THREADS) sum_parts_kernel(gpu_sum_parts what) {
+__global__ void __launch_bounds__(WIRES_THREADS) sum_floats_kernel(gpu_sum_parts what) {
     const uint32_t i = 4 * (blockIdx.x * WIRES_THREADS + threadIdx.x);
+    const float *parts = (const float *)what.parts, *own = (const float *)what.own;
     if (i >= what.n)
         return;
-    float4 sum = load_four<WHOLE>(what.rank == 0 ? what.own : what.parts, i, what.n);
+    float4 sum = load_four<WHOLE>(what.rank == 0 ? own : parts, i, what.n);
 #pragma unroll 4
     for (uint32_t rank = 1; rank < what.n_ranks; rank++) {
-        const float *part = rank == what.rank ? what.own : what.parts + rank * what.stride;
+        const float *part = rank == what.rank ? own : parts + rank * what.stride;
         sum = add_fours(sum, load_four<WHOLE>(part, i, what.n));
     }
-    store_four<WHOLE>(what.out, i, what.n, sum);
+    store_four<WHOLE>((float *)what.out, i, what.n, sum);
+}
+
+__global__ void __launch_bounds__(WIRES_THREADS) sum_rounded_kernel(gpu_sum_parts what) {
+    typedef crossing_rounded rounded;
+    const uint32_t i = 4 * (blockIdx.x * WIRES_THREADS + threadIdx.x);
+    const uint16_t *parts = (const uint16_t *)what.parts, *own = (const uint16_t *)what.own;
+    if (i >= what.n)
+        return;
+    float4 sum = rounded::numbers(four_at<rounded>(what.rank == 0 ? own : parts, i));
+#pragma unroll 4
+    for (uint32_t rank = 1; rank < what.n_ranks; rank++) {
+        const uint16_t *part = rank == what.rank ? own : parts + rank * what.stride;
+        sum = add_fours(sum, rounded::numbers(four_at<rounded>(part, i)));
+    }
+    four_at<rounded>(what.out, i) = rounded::of(sum);
 }
 
 void sum_parts(struct device_stream *stream, const gpu_sum_parts *what) {
-    gpu_launch(stream, dim3(pieces_of(what->n, 4 * WIRES_THREADS)), dim3(WIRES_THREADS), 0,
-               what->whole ? sum_parts_kernel<true> : sum_parts_kernel<false>, *what);
+    gpu_launch(stream, blocks_of(what->n), dim3(WIRES_THREADS), 0,
+               what->rounds  ? sum_rounded_kernel
+               : what->whole ? sum_floats_kernel<true>
+                             : sum_floats_kernel<false>,
+               *what);
+}
+
+template <bool WHOLE>
+__global__ void __launch_bounds__(WIRES_THREADS) round_part_kernel(gpu_round_part what) {
+    const uint32_t i = 4 * (blockIdx.x * WIRES_THREADS + threadIdx.x);
+    if (i < what.n_to)
+        four_at<crossing_rounded>(what.to, i) =
+            crossing_rounded::of(load_four<WHOLE>(what.part, i, what.n));
+}
+
+void round_part(struct device_stream *stream, const gpu_round_part *what) {
+    gpu_launch(stream, blocks_of(what->n_to), dim3(WIRES_THREADS), 0,
+               what->whole ? round_part_kernel<true> : round_part_kernel<false>, *what);
+}
+
+template <bool WHOLE>
+__global__ void __launch_bounds__(WIRES_THREADS) add_parts_kernel(gpu_add_parts what) {
+    typedef crossing_rounded rounded;
+    const uint32_t i = 4 * (blockIdx.x * WIRES_THREADS + threadIdx.x);
+    if (i >= what.n)
+        return;
+    float4 sum = rounded::numbers(four_at<rounded>(what.parts, i));
+#pragma unroll 4
+    for (uint32_t part = 1; part < what.n_parts; part++)
+        sum =
+            add_fours(sum, rounded::numbers(four_at<rounded>(what.parts + part * what.stride, i)));
+    store_sum<rounded, WHOLE>(what.x, i, what.n, rounded::of(sum));
+}
+
+void add_parts(struct device_stream *stream, const gpu_add_parts *what) {
+    gpu_launch(stream, blocks_of(what->n), dim3(WIRES_THREADS), 0,
+               what->whole ? add_parts_kernel<true> : add_parts_kernel<false>, *what);
 }
 
 __global__ void __launch_bounds__(WIRES_THREADS) pack_columns_kernel(gpu_pack_columns what) {

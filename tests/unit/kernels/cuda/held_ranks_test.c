@@ -1,5 +1,6 @@
-/* A sum over ranks that waits for a norm, on emulated devices: whatever comes before and behind it, the rows have the bits of
- * operations that wait for nobody, on every rank; and a layer's product, sum, norm and next product are four launches. */
+/* Parts of ranks that wait for a norm of what they are added to, on emulated devices: whatever comes before and behind them, the rows
+ * have the bits of operations that wait for nobody, on every rank; and a layer's product, sum, norm and next product are four
+ * launches. */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/emulator/figures.h"
 #include "tests/support/kernels_subject.h"
@@ -19,7 +20,8 @@ enum {
     LONG = 8452, /* more than a block keeps of a row */
     ROWS = 6,    /* more than the emulator has blocks for */
     FLOATS = ROWS * DIM,
-    BUFFERS = 4,
+    BUFFERS = 4, /* the first has the ranks' parts, and what a step has between others */
+    PART = 0,
     NEXTS = 3,
     OPS = 10,
     SEQUENCES = 12,
@@ -28,13 +30,13 @@ enum {
 
 static const struct kernels_limits limits = {ROWS, ROWS, 64, LONG, 64, 1, 1, 16};
 
-enum kind { PRODUCT, SUM, NORM, NEXT, COPY, N_KINDS };
+enum kind { PRODUCT, ADD, NORM, NEXT, COPY, SUM, N_KINDS };
 
 struct op {
     enum kind kind;
     uint32_t from, to; /* buffers */
     uint32_t n;        /* rows */
-    uint32_t n_floats; /* of SUM */
+    uint32_t n_floats; /* of ADD and SUM */
     uint32_t dim;      /* of NORM: as many numbers in other rows, mostly not */
     uint32_t next;     /* matrix of NEXT */
 };
@@ -50,7 +52,7 @@ struct member {
     size_t n_bytes[2 + NEXTS];
     float *wide, *gain, *buffers[BUFFERS], *rows;
     float host[BUFFERS][FLOATS], got[BUFFERS][FLOATS], expected[BUFFERS][FLOATS];
-    float *said[2]; /* owned (ROWS * LONG): of long rows */
+    float *said[2]; /* owned (3, ROWS * LONG): of long rows */
     uint64_t n_launches;
     pthread_t thread;
 };
@@ -60,7 +62,8 @@ struct scene {
     uint32_t n_ranks;
     struct member members[RANKS_MOST];
     struct op ops[OPS];
-    bool stops; /* each operation is done before the next one is asked for */
+    uint32_t n_part; /* numbers of the parts' buffer that mean something in the end */
+    bool stops;      /* each operation is done before the next one is asked for */
 };
 
 static struct weight pack(struct member *member, struct random *random, const char *format,
@@ -105,7 +108,7 @@ static void open_member(struct scene *scene, uint32_t rank, const char *format) 
         member->nexts[i] = pack(member, &random, nexts[i], DIM, DIM, &member->n_bytes[2 + i]);
     member->gain = drawn(member, &same, LONG);
     member->wide = drawn(member, &random, (size_t)ROWS * WIDE);
-    member->rows = subject_floats(subject, NULL, 3 * (size_t)ROWS * LONG);
+    member->rows = subject_floats(subject, NULL, 4 * (size_t)ROWS * LONG);
     for (uint32_t b = 0; b < BUFFERS; b++) {
         fill_random(&random, member->host[b], FLOATS);
         member->buffers[b] = subject_floats(subject, NULL, FLOATS);
@@ -147,19 +150,41 @@ static void run_all(struct scene *scene, void *(*lives)(void *member)) {
         pthread_join(scene->members[rank].thread, NULL);
 }
 
+/* What is read of the parts' buffer and what is written there: how many numbers of it mean something afterwards. False: it reads some
+ * that do not. */
+static bool follow_part(const struct op *op, uint32_t *n_part) {
+    const uint32_t n = op->n * DIM;
+    uint32_t read = op->from == PART && op->kind != PRODUCT ? n : 0;
+    if (op->kind == ADD || op->kind == SUM)
+        read = op->kind == ADD || op->to == PART ? op->n_floats : 0;
+    if (op->kind == COPY && op->to == PART)
+        read = n;
+    if (read > *n_part)
+        return false;
+    if (op->kind == ADD)
+        *n_part = 0;
+    else if (op->to == PART && op->kind != SUM && n > *n_part)
+        *n_part = n;
+    return true;
+}
+
 /* Mostly what a layer does next; the same for all ranks. */
-static struct op draw(struct random *random, const struct op *last) {
+static struct op draw(struct random *random, const struct op *last, uint32_t *n_part) {
     static const enum kind follows[N_KINDS] = {
-        [PRODUCT] = SUM, [SUM] = NORM, [NORM] = NEXT, [NEXT] = PRODUCT, [COPY] = SUM};
+        [PRODUCT] = ADD, [ADD] = NORM, [NORM] = NEXT, [NEXT] = PRODUCT, [COPY] = ADD, [SUM] = NORM};
     struct op op = {.n = last->n};
     bool goes_on = random_below(random, 4) > 0;
     op.kind = goes_on ? follows[last->kind] : (enum kind)random_below(random, N_KINDS);
     op.from = random_below(random, 6) > 0 ? last->to : (uint32_t)random_below(random, BUFFERS);
     if (random_below(random, 5) == 0)
         op.n = 1 + (uint32_t)random_below(random, ROWS);
+    if (op.kind == ADD)
+        op.from = PART;
     do
         op.to = (uint32_t)random_below(random, BUFFERS);
-    while (op.to == op.from);
+    while (op.to == op.from && op.kind != PRODUCT);
+    if (op.kind == PRODUCT && goes_on)
+        op.to = PART;
     if (op.kind == SUM)
         op.to = op.from;
     op.n_floats = op.n * DIM;
@@ -169,6 +194,11 @@ static struct op draw(struct random *random, const struct op *last) {
     if (random_below(random, 6) == 0)
         op.dim = op.n % 3 == 0 ? DIM / 2 * 3 : DIM / 2;
     op.next = (uint32_t)random_below(random, NEXTS);
+    if (!follow_part(&op, n_part)) {
+        op.kind = PRODUCT; /* which the next one may read */
+        op.to = PART;
+        (void)follow_part(&op, n_part);
+    }
     return op;
 }
 
@@ -180,7 +210,10 @@ static void run_op(const struct member *member, const struct op *op) {
     switch (op->kind) {
     case PRODUCT:
         k->linear(ctx, to, DIM, member->wide, &member->down, op->n,
-                  member->rank == 0 ? EPILOGUE_ADD : EPILOGUE_NONE);
+                  op->to != PART ? EPILOGUE_ADD : EPILOGUE_NONE);
+        break;
+    case ADD:
+        k->add_parts(ctx, to, member->buffers[PART], op->n_floats);
         break;
     case SUM:
         k->sum(ctx, to, op->n_floats);
@@ -215,10 +248,12 @@ static void *run_ops(void *arg) {
 }
 
 static void compare(const struct member *member, uint32_t sequence) {
-    static const char *const names[N_KINDS] = {"product", "sum", "norm", "next product", "copy"};
+    static const char *const names[N_KINDS] = {"product",      "parts", "norm",
+                                               "next product", "copy",  "sum"};
     const struct op *ops = member->scene->ops;
     for (uint32_t b = 0; b < BUFFERS; b++) {
-        if (memcmp(member->got[b], member->expected[b], sizeof member->got[b]) == 0)
+        size_t n = b == PART ? member->scene->n_part : FLOATS;
+        if (memcmp(member->got[b], member->expected[b], n * sizeof(float)) == 0)
             continue;
         for (uint32_t o = 0; o < OPS; o++)
             printf("%s: %u rows of %u to %u, %u numbers, rows of %u\n", names[ops[o].kind],
@@ -236,8 +271,9 @@ START_TEST(a_sum_that_waits_leaves_what_one_leaves_that_does_not) {
     open_scene(&scene, 2 + (uint32_t)_i, formats[_i]);
     for (uint32_t s = 0; s < SEQUENCES; s++) {
         struct op last = {.kind = NEXT, .n = 1 + s % ROWS};
+        scene.n_part = FLOATS;
         for (uint32_t i = 0; i < OPS; i++)
-            last = scene.ops[i] = draw(&random, &last);
+            last = scene.ops[i] = draw(&random, &last, &scene.n_part);
         for (uint32_t turn = 0; turn < 2; turn++) {
             scene.stops = turn == 0;
             run_all(&scene, run_ops);
@@ -245,7 +281,7 @@ START_TEST(a_sum_that_waits_leaves_what_one_leaves_that_does_not) {
         for (uint32_t rank = 0; rank < scene.n_ranks; rank++)
             compare(&scene.members[rank], s);
         for (uint32_t i = 1; i < OPS; i++)
-            n_whole += scene.ops[i].kind == NORM && scene.ops[i - 1].kind == SUM &&
+            n_whole += scene.ops[i].kind == NORM && scene.ops[i - 1].kind == ADD &&
                        scene.ops[i].from == scene.ops[i - 1].to;
     }
     ck_assert_uint_gt(n_whole, SEQUENCES / 2);
@@ -264,11 +300,10 @@ static void *run_layer(void *arg) {
         subject_write(&member->subject, member->buffers[b], member->host[b],
                       sizeof member->host[b]);
     emu_figures_now(&before);
-    k->linear(ctx, member->buffers[0], DIM, member->wide, &member->down, ROWS,
-              member->rank == 0 ? EPILOGUE_ADD : EPILOGUE_NONE);
-    k->sum(ctx, member->buffers[0], FLOATS);
-    k->norm(ctx, member->buffers[1], member->buffers[0], member->gain, 1e-5f, ROWS, DIM);
-    k->linear(ctx, member->buffers[2], DIM, member->buffers[1], &member->nexts[0], ROWS,
+    k->linear(ctx, member->buffers[PART], DIM, member->wide, &member->down, ROWS, EPILOGUE_NONE);
+    k->add_parts(ctx, member->buffers[1], member->buffers[PART], FLOATS);
+    k->norm(ctx, member->buffers[PART], member->buffers[1], member->gain, 1e-5f, ROWS, DIM);
+    k->linear(ctx, member->buffers[2], DIM, member->buffers[PART], &member->nexts[0], ROWS,
               EPILOGUE_NONE);
     subject_read(&member->subject, &number, member->buffers[2], sizeof number);
     emu_figures_now(&after);
@@ -296,7 +331,8 @@ static void *run_long(void *arg) {
     float *host = malloc(n * sizeof *host), *said = malloc(3 * n * sizeof *said), number;
     fill_random(&random, host, n);
     k->put(subject->ctx, member->rows, host, n * sizeof *host);
-    k->sum(subject->ctx, member->rows, n);
+    k->put(subject->ctx, member->rows + 3 * n, host, n * sizeof *host);
+    k->add_parts(subject->ctx, member->rows, member->rows + 3 * n, n);
     if (member->scene->stops)
         subject_read(subject, &number, member->rows, sizeof number);
     k->norm(subject->ctx, member->rows + n, member->rows, member->gain, 1e-5f, ROWS, LONG);
