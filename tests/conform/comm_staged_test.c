@@ -1,5 +1,5 @@
 /* Collectives of ranks on devices, over the whole table of backends: what devices hold is summed in
- * the order of ranks and gathered, in one turn after another, until a rank leaves. */
+ * the order of ranks and gathered, parts that cross rounded come to what all have, in one turn after another, until a rank leaves. */
 #include "base/random.h"
 #include "kernels/kernels.h"
 #include "tests/support/suite.h"
@@ -39,7 +39,7 @@ struct place {
     const struct kernels *kernels;
     struct kernels_ctx *ctx;
     struct comm *comm;
-    float *x, *part, *logits;
+    float *x, *added, *part, *logits;
 };
 
 static bool turn_is_right(const struct place *at, uint32_t rank, uint32_t turn) {
@@ -70,6 +70,40 @@ static bool turn_is_right(const struct place *at, uint32_t rank, uint32_t turn) 
     return right;
 }
 
+/* The nearest number whose lower 16 bits are zero, the even one of two. */
+static float rounded(float y) {
+    uint32_t bits;
+    memcpy(&bits, &y, sizeof bits);
+    uint32_t rest = bits % 65536;
+    bits -= rest;
+    if (rest > 32768 || (rest == 32768 && bits / 65536 % 2 == 1))
+        bits += 65536;
+    memcpy(&y, &bits, sizeof y);
+    return y;
+}
+
+/* Parts come to numbers that both ranks have: those of rank 7. */
+static bool parts_are_right(const struct place *at, uint32_t rank, uint32_t turn) {
+    static const size_t lengths[] = {1, N_FLOATS, 16, 577};
+    float x[N_FLOATS + 1], part[N_FLOATS + 1];
+    size_t n = lengths[turn % 4];
+    for (size_t i = 0; i <= N_FLOATS; i++)
+        x[i] = number(7, turn, i), part[i] = number(rank, turn, i);
+    part[0] = 0x1.03p0f; /* half way between two */
+    at->kernels->put(at->ctx, at->x, x, sizeof x);
+    at->kernels->put(at->ctx, at->added, part, sizeof part);
+    if (at->comm->kind->add_parts(at->comm, at->x, at->added, n) != STATUS_OK)
+        return false;
+    at->kernels->get(at->ctx, x, at->x, sizeof x);
+    bool right = true;
+    for (size_t i = 0; i <= N_FLOATS; i++) {
+        float sum =
+            i == 0 ? 2 * 0x1.04p0f : rounded(number(0, turn, i)) + rounded(number(1, turn, i));
+        right &= x[i] == number(7, turn, i) + (i < n ? rounded(sum) : 0.0f);
+    }
+    return right;
+}
+
 static void *run(void *arg) {
     struct member *member = arg;
     const struct kernels_options options = {
@@ -79,13 +113,16 @@ static void *run(void *arg) {
     if (at.kernels->open(&options, &at.ctx, &error) != STATUS_OK)
         return NULL;
     at.x = at.kernels->alloc(at.ctx, (N_FLOATS + 1) * sizeof(float));
+    at.added = at.kernels->alloc(at.ctx, (N_FLOATS + 1) * sizeof(float));
     at.part = at.kernels->alloc(at.ctx, N_PART * sizeof(float));
     at.logits = at.kernels->alloc(at.ctx, N_LOGITS * sizeof(float));
     if (comm_staged_open(member->host, at.kernels, at.ctx, N_FLOATS, &at.comm, &error) ==
         STATUS_OK) {
-        member->is_right = at.comm->rank == member->rank && at.comm->n_ranks == N_RANKS;
+        member->is_right = at.comm->rank == member->rank && at.comm->n_ranks == N_RANKS &&
+                           at.comm->rounds == (at.kernels->add_parts != NULL);
         for (uint32_t turn = 0; turn < N_TURNS; turn++)
-            member->is_right &= turn_is_right(&at, member->rank, turn);
+            member->is_right &= turn_is_right(&at, member->rank, turn) &&
+                                (!at.comm->rounds || parts_are_right(&at, member->rank, turn));
         atomic_fetch_add(member->n_past, 1);
         while (member->rank == 1 && atomic_load(member->n_past) < N_RANKS)
             sched_yield(); /* the other is out of the last barrier */
@@ -96,6 +133,7 @@ static void *run(void *arg) {
         comm_close(at.comm);
     }
     at.kernels->dealloc(at.ctx, at.x, (N_FLOATS + 1) * sizeof(float));
+    at.kernels->dealloc(at.ctx, at.added, (N_FLOATS + 1) * sizeof(float));
     at.kernels->dealloc(at.ctx, at.part, N_PART * sizeof(float));
     at.kernels->dealloc(at.ctx, at.logits, N_LOGITS * sizeof(float));
     at.kernels->close(at.ctx);

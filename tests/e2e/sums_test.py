@@ -16,6 +16,7 @@ from daemons import Parts  # noqa: E402
 
 NCCL = TOOLS.joinpath("libfake_nccl.so")  # of the builds with an emulator: no target of the release build
 GPU = ("--backend", "cuda-emu", "--numerics", "exact")
+FAST = ("--backend", "cuda-emu", "--numerics", "fast")
 SMALL = ("--threads", 1, "--kv-blocks", 64)
 WAYS = {"device": r"the devices add up over the ranks\" ranks=(\d)",
         "nccl": r"the devices add up what NCCL brings of the other ranks\" ranks=(\d) why=\"so it was asked for\"",
@@ -55,6 +56,22 @@ def hands_over(model, wanted, prefill, decode):
     with tempfile.TemporaryDirectory() as own, Parts(own, model, "--tp", 2, *SMALL) as parts:
         for name, role, backend in (("p", "prefill", prefill), ("d", "decode", decode)):
             parts.worker(name, role, backend, *(("--sums", "nccl") if backend != "cpu" else ()), TANDEM_NCCL=str(NCCL))
+        parts.up(2)
+        assert answers(parts.port) == wanted
+        state = get_json(parts.port, "/admin/status")
+        assert sum(w["handoffs"]["in"] for w in state["workers"]) == len(wanted), state
+        assert state["routers"][0]["core"]["inexact"] == 0, state
+
+
+def rounds_alike(model):
+    """In fast numerics what ranks add up crosses as bfloat16, on all ways with the same bits: a worker whose sums NCCL carries takes
+    over from one whose sums go through the host, and nothing is counted as inexact."""
+    needs_nccl("nccl")
+    with Cluster("--mixed", 1, "--tp", 2, *FAST, *SMALL, "--sums", "device", model=model) as cluster:
+        wanted = answers(cluster.port)
+    with tempfile.TemporaryDirectory() as own, Parts(own, model, "--tp", 2, *SMALL) as parts:
+        for name, role, sums in (("p", "prefill", "host"), ("d", "decode", "nccl")):
+            parts.worker(name, role, "cuda-emu", "--numerics", "fast", "--sums", sums, TANDEM_NCCL=str(NCCL))
         parts.up(2)
         assert answers(parts.port) == wanted
         state = get_json(parts.port, "/admin/status")
@@ -115,6 +132,7 @@ def main():
         tally.run("four ranks, nccl", equals_the_cpu, model, wanted[4], 4, "nccl")
         tally.run("from the cpu to devices", hands_over, model, wanted[2], "cpu", "cuda-emu")
         tally.run("from devices to the cpu", hands_over, model, wanted[2], "cuda-emu", "cpu")
+        tally.run("fast numerics, three ways", rounds_alike, model)
         tally.run("nccl that cannot", what_cannot_is_said, model)
         tally.run("a group that ends", loses_its_group, model, wanted)
     return tally.end()

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -43,6 +44,10 @@ struct comm_kind {
      * the sum of all ranks' x. */
     NODISCARD enum status (*all_reduce)(struct comm *comm, float *x, size_t n);
 
+    /* Of a comm that `rounds`; else NULL is fine. What ranks add to x (n), which all have, crosses as bfloat16: struct kernels's
+     * add_parts(). */
+    NODISCARD enum status (*add_parts)(struct comm *comm, float *x, float *part, size_t n);
+
     /* Columns [column_begin, column_begin + n_columns) of out (n_rows, out_stride) on rank 0 become
      * this rank's part (n_rows, n_columns); out is NULL on the other ranks. Both lie in memory of the
      * host. */
@@ -66,6 +71,7 @@ struct comm {
     const struct comm_kind *kind;
     uint32_t rank;
     uint32_t n_ranks;
+    bool rounds; /* what ranks add to the residual stream goes by add_parts(), not all_reduce() */
 };
 
 extern const struct comm_kind *const comm_table[]; /* NULL-terminated */

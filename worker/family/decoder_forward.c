@@ -71,19 +71,32 @@ struct pass {
     uint32_t n_tokens;
 };
 
-/* Adds up over the ranks; false when the group is lost. */
-static bool reduce(const struct pass *pass, float *x) {
-    struct comm *comm = pass->decoder->comm;
-    if (!comm)
-        return true;
-    return comm->kind->all_reduce(comm, x, (size_t)pass->n_tokens * pass->decoder->config.dim) ==
-           STATUS_OK;
+/* Where a rank writes what it adds to the residual stream, and how. Rank 0 adds it to the stream at once, and the others write it
+ * there alone, so that one sum over the ranks is the new stream; or, where it crosses rounded, which must not happen to the stream,
+ * all ranks write it beside that. */
+struct part {
+    float *at;
+    enum epilogue epilogue;
+};
+
+/* `beside` is free until the layer's next norm. */
+static struct part part_of(const struct pass *pass, float *beside) {
+    const struct comm *comm = pass->decoder->comm;
+    if (comm && comm->rounds)
+        return (struct part){beside, EPILOGUE_NONE};
+    bool adds = pass->decoder->shard.rank == 0;
+    return (struct part){pass->base + pass->at.x, adds ? EPILOGUE_ADD : EPILOGUE_NONE};
 }
 
-/* What a rank adds to the residual stream: rank 0 has the stream in its sum, the others their own
- * part alone, so that one sum over the ranks is the new stream. */
-static enum epilogue into_stream(const struct pass *pass) {
-    return pass->decoder->shard.rank == 0 ? EPILOGUE_ADD : EPILOGUE_NONE;
+/* The ranks' parts come to the stream; false when the group is lost. */
+static bool reduce(const struct pass *pass, float *part) {
+    struct comm *comm = pass->decoder->comm;
+    size_t n = (size_t)pass->n_tokens * pass->decoder->config.dim;
+    float *x = pass->base + pass->at.x;
+    if (!comm)
+        return true;
+    return (part == x ? comm->kind->all_reduce(comm, x, n)
+                      : comm->kind->add_parts(comm, x, part, n)) == STATUS_OK;
 }
 
 static void run_joined(const struct pass *pass, float *out, size_t stride, const float *x,
@@ -120,8 +133,9 @@ static bool attention(const struct pass *pass, uint32_t index) {
         step->layers_done(step->context, index, index + 1);
     k->attend(pass->ctx, attn, qkv, step->batch, &kv, 1.0f / sqrtf((float)facts->head_dim),
               decoder->slopes.at, window);
-    k->linear(pass->ctx, x, config->dim, attn, &layer->out, pass->n_tokens, into_stream(pass));
-    return reduce(pass, x);
+    struct part part = part_of(pass, normed);
+    k->linear(pass->ctx, part.at, config->dim, attn, &layer->out, pass->n_tokens, part.epilogue);
+    return reduce(pass, part.at);
 }
 
 /* out (+)= the layer of normed. */
@@ -146,7 +160,8 @@ static void feed_forward(const struct pass *pass, float *out, const struct feed_
 }
 
 /* Chosen experts and, by its own gate, the one that all tokens take. */
-static void mixture(const struct pass *pass, float *x, const struct experts *experts) {
+static void mixture(const struct pass *pass, const struct part *part,
+                    const struct experts *experts) {
     const struct decoder *decoder = pass->decoder;
     const struct model_config *config = &decoder->config;
     const struct kernels *k = pass->kernels;
@@ -155,8 +170,8 @@ static void mixture(const struct pass *pass, float *x, const struct experts *exp
     float *routes = pass->base + pass->at.routes, *shares = pass->base + pass->at.shares;
     float *shared = pass->base + pass->at.shared;
     uint32_t *chosen = (uint32_t *)(void *)(pass->base + pass->at.chosen);
-    /* Ranks other than 0 add nothing of the stream: the mixture takes its place. */
-    float *mixed = decoder->shard.rank == 0 ? pass->base + pass->at.mixed : x;
+    bool adds = part->epilogue == EPILOGUE_ADD;
+    float *mixed = adds ? pass->base + pass->at.mixed : part->at;
 
     k->linear(pass->ctx, routes, n_experts, normed, &experts->router, n, EPILOGUE_NONE);
     k->moe_route(pass->ctx, chosen, shares, routes, n, n_experts, config->moe.n_active,
@@ -169,26 +184,27 @@ static void mixture(const struct pass *pass, float *x, const struct experts *exp
         feed_forward(pass, shared, &experts->shared, EPILOGUE_NONE);
         k->add_gated(pass->ctx, mixed, shared, gates, n, dim);
     }
-    if (mixed != x)
-        k->add_gated(pass->ctx, x, mixed, NULL, n, dim);
+    if (adds)
+        k->add_gated(pass->ctx, part->at, mixed, NULL, n, dim);
 }
 
 static bool run_layer(const struct pass *pass, uint32_t index) {
     const struct decoder_layer *layer = &pass->decoder->layers[index];
     const struct model_config *config = &pass->decoder->config;
-    float *x = pass->base + pass->at.x;
+    float *x = pass->base + pass->at.x, *normed = pass->base + pass->at.normed;
     if (!attention(pass, index))
         return false;
-    pass->kernels->norm(pass->ctx, pass->base + pass->at.normed, x, layer->ffn_norm,
-                        config->norm_eps, pass->n_tokens, config->dim);
+    pass->kernels->norm(pass->ctx, normed, x, layer->ffn_norm, config->norm_eps, pass->n_tokens,
+                        config->dim);
     /* Of several ranks all have written theirs. Nothing stands between a sum and its norm, which ranks may compute as one. */
     if (pass->step->layers_done && pass->decoder->comm)
         pass->step->layers_done(pass->step->context, index, index + 1);
+    struct part part = part_of(pass, layer->experts ? pass->base + pass->at.mixed : normed);
     if (layer->experts)
-        mixture(pass, x, layer->experts);
+        mixture(pass, &part, layer->experts);
     else
-        feed_forward(pass, x, &layer->ffn, into_stream(pass));
-    return reduce(pass, x);
+        feed_forward(pass, part.at, &layer->ffn, part.epilogue);
+    return reduce(pass, part.at);
 }
 
 /* Only rows that choose a token need the last norm and the head. False when the group is lost. */

@@ -1,9 +1,12 @@
 #include "worker/ranks/staged.h"
 
 #include "base/assert.h"
+#include "kernels/half.h"
 #include "kernels/kernels.h"
 
 #include <stdlib.h>
+
+#define ADDED_AT_ONCE ((size_t)1 << 24) /* numbers of a launch: a grid has so many blocks */
 
 struct staged {
     struct comm head;
@@ -28,6 +31,27 @@ static enum status staged_all_reduce(struct comm *comm, float *x, size_t n) {
     staged->kernels->get(staged->ctx, staged->sum, x, n * sizeof *x);
     TRY(staged->inner->kind->all_reduce(staged->inner, staged->sum, n));
     staged->kernels->put(staged->ctx, x, staged->sum, n * sizeof *x);
+    return STATUS_OK;
+}
+
+static void round_all(float *x, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        x[i] = bf16_to_float(float_to_bf16(x[i]));
+}
+
+/* Rounded numbers cross as the floats that they are: the sum is the same, and the host's comm knows floats alone. */
+static enum status staged_add_parts(struct comm *comm, float *x, float *part, size_t n) {
+    struct staged *staged = (struct staged *)comm;
+    ASSERT(n <= staged->n_floats);
+    staged->kernels->get(staged->ctx, staged->sum, part, n * sizeof *part);
+    round_all(staged->sum, n);
+    TRY(staged->inner->kind->all_reduce(staged->inner, staged->sum, n));
+    round_all(staged->sum, n);
+    staged->kernels->put(staged->ctx, part, staged->sum, n * sizeof *part);
+    for (size_t at = 0, next; at < n; at = next) {
+        next = n - at < ADDED_AT_ONCE ? n : at + ADDED_AT_ONCE;
+        staged->kernels->add_gated(staged->ctx, x + at, part + at, NULL, 1, (uint32_t)(next - at));
+    }
     return STATUS_OK;
 }
 
@@ -65,6 +89,7 @@ static const struct comm_kind comm_staged = {
     .ranks_max = COMM_RANKS_MAX,
     .close = staged_close,
     .all_reduce = staged_all_reduce,
+    .add_parts = staged_add_parts,
     .gather = staged_gather,
     .barrier = staged_barrier,
     .abort = staged_abort,
@@ -74,6 +99,12 @@ static const struct comm_kind comm_staged = {
 static enum status device_all_reduce(struct comm *comm, float *x, size_t n) {
     struct staged *staged = (struct staged *)comm;
     staged->kernels->sum(staged->ctx, x, n);
+    return STATUS_OK;
+}
+
+static enum status device_add_parts(struct comm *comm, float *x, float *part, size_t n) {
+    struct staged *staged = (struct staged *)comm;
+    staged->kernels->add_parts(staged->ctx, x, part, n);
     return STATUS_OK;
 }
 
@@ -90,6 +121,7 @@ static const struct comm_kind comm_of_devices = {
     .ranks_max = COMM_RANKS_MAX,
     .close = staged_close,
     .all_reduce = device_all_reduce,
+    .add_parts = device_add_parts,
     .gather = device_gather,
     .barrier = staged_barrier,
     .abort = staged_abort,
@@ -107,7 +139,10 @@ enum status comm_staged_open(struct comm *inner, const struct kernels *kernels,
     struct staged *staged = calloc(1, sizeof *staged);
     if (!staged)
         return error_set(error, STATUS_NOMEM, "no memory for the sums of ranks");
-    *staged = (struct staged){.head = {&comm_staged, inner->rank, inner->n_ranks},
+    *staged = (struct staged){.head = {.kind = &comm_staged,
+                                       .rank = inner->rank,
+                                       .n_ranks = inner->n_ranks,
+                                       .rounds = kernels->add_parts != NULL},
                               .inner = inner,
                               .kernels = kernels,
                               .ctx = ctx,

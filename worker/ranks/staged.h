@@ -10,8 +10,8 @@
 struct kernels;
 struct kernels_ctx;
 
-/* Where the devices reach each other they add up themselves (kernels->sum()), once comm_staged_meet() has said so: nothing of it
- * goes through the host any more. Operations then only begin, and answer STATUS_OK; a rank that is lost
+/* Where the devices reach each other they add up themselves (sum() and add_parts() of struct kernels), once comm_staged_meet() has
+ * said so: nothing of it goes through the host any more. Operations then only begin, and answer STATUS_OK; a rank that is lost
  * is a failure of the others' devices. */
 
 /* n_floats: the most of a sum, and of what is gathered on rank 0. All but `made` is borrowed until
