@@ -68,10 +68,11 @@ struct plan {
     double ints;   /* on tensor cores */
     double linked; /* bytes that cross the link, both ways */
     double sums_s, products_s; /* of a layer, at best */
+    double crossed;            /* bytes, as `linked`, of a step's sums */
 };
 
 /* Arrays of a step, which lie apart; nobody touches them. */
-enum place { X, NORMED, QKV, ATTENDED, INNER, LOGITS, TABLES };
+enum place { X, PART, NORMED, QKV, ATTENDED, INNER, LOGITS, TABLES };
 
 static float *at(enum place place) {
     return (float *)((uintptr_t)(place + 1) << 40);
@@ -79,6 +80,7 @@ static float *at(enum place place) {
 
 static void end_operation(struct plan *plan, const char *name) {
     if (plan->goes_on) {
+        plan->crossed += plan->linked;
         plan->bytes = plan->floats = plan->ints = plan->linked = 0;
         return;
     }
@@ -155,7 +157,12 @@ static void attention(struct plan *plan, const struct kernels_step *step, const 
     end_operation(plan, "attend");
 }
 
-static void experts(struct plan *plan, uint32_t n_rows) {
+/* Whether what a rank adds to the rows crosses rounded, and lies beside them until then. */
+static bool rounds(const struct plan *plan) {
+    return plan->tp > 1 && plan->kernels->add_parts;
+}
+
+static void experts(struct plan *plan, enum place out, uint32_t n_rows) {
     static uint32_t ids[1];
     const struct shape *shape = plan->shape;
     struct weight gate_up[64], down[64];
@@ -167,7 +174,7 @@ static void experts(struct plan *plan, uint32_t n_rows) {
         plan->bytes = (bytes + plan->bytes) * touched;
     }
     plan->floats = 6.0 * n_rows * shape->n_active * shape->dim * shape->expert_inner;
-    plan->kernels->moe_ffn(plan->ctx, at(X), at(NORMED), ids, at(TABLES), n_rows, shape->n_active,
+    plan->kernels->moe_ffn(plan->ctx, at(out), at(NORMED), ids, at(TABLES), n_rows, shape->n_active,
                            gate_up, down, shape->n_experts, at(INNER));
     end_operation(plan, "experts");
 }
@@ -177,9 +184,13 @@ static void add_up(struct plan *plan, uint32_t n_rows) {
     const double n = (double)n_rows * plan->shape->dim, others = plan->tp - 1;
     if (plan->tp < 2)
         return;
-    plan->linked = 4.0 * n * (n <= GPU_SUM_WHOLE ? 2 * others : 4 * others / plan->tp);
+    plan->linked =
+        (rounds(plan) ? 2.0 : 4.0) * n * (n <= GPU_SUM_WHOLE ? 2 * others : 4 * others / plan->tp);
     plan->bytes = 4.0 * n * 3;
-    plan->kernels->sum(plan->ctx, at(X), (size_t)n_rows * plan->shape->dim);
+    if (rounds(plan))
+        plan->kernels->add_parts(plan->ctx, at(X), at(PART), (size_t)n);
+    else
+        plan->kernels->sum(plan->ctx, at(X), (size_t)n);
     end_operation(plan, "sum");
 }
 
@@ -187,17 +198,19 @@ static void layer(struct plan *plan, const struct kernels_step *step, const stru
     const struct shape *shape = plan->shape;
     uint32_t n = step->batch.n_tokens, width = shape->n_heads * shape->head_dim;
     uint32_t qkv = width + 2 * shape->n_kv_heads * shape->head_dim;
+    enum place part = rounds(plan) ? PART : X;
+    enum epilogue epilogue = rounds(plan) ? EPILOGUE_NONE : EPILOGUE_ADD;
     norm(plan, n);
     product(plan, "qkv", &plan->packed, QKV, qkv, NORMED, shape->dim, n, EPILOGUE_NONE);
     attention(plan, step, load);
-    product(plan, "out", &plan->packed, X, shape->dim, ATTENDED, width, n, EPILOGUE_ADD);
+    product(plan, "out", &plan->packed, part, shape->dim, ATTENDED, width, n, epilogue);
     add_up(plan, n);
     norm(plan, n);
     product(plan, "gate_up", &plan->packed, INNER, 2 * shape->inner, NORMED, shape->dim, n,
             EPILOGUE_SILU_MUL);
-    product(plan, "down", &plan->packed, X, shape->dim, INNER, shape->inner, n, EPILOGUE_ADD);
+    product(plan, "down", &plan->packed, part, shape->dim, INNER, shape->inner, n, epilogue);
     if (shape->n_experts > 0)
-        experts(plan, n);
+        experts(plan, part, n);
     add_up(plan, n);
 }
 
@@ -216,6 +229,7 @@ static void layer_and_head(struct plan *plan, const struct kernels_step *step,
 static uint32_t launch_chain(struct plan *plan, struct kernels_step step, const struct load *load,
                              uint32_t n_layers) {
     plan->launches.n_names = 0;
+    plan->crossed = 0;
     plan->kernels->step_begin(plan->ctx, &step);
     for (uint32_t i = 0; i < n_layers; i++)
         layer(plan, &step, load);
@@ -233,6 +247,9 @@ static void print_chain(struct plan *plan, const struct kernels_step *step,
            plan->shape->name, load->name, plan->tp, n);
     for (uint32_t i = 0; i < n && n + i < CHAIN_MAX; i++)
         printf(" %s", plan->launches.names[n + i]);
+    if (plan->tp > 1)
+        printf("; sums: %.3f MB over the link, at best %.2f us", plan->crossed / 3 * 1e-6,
+               plan->crossed / 3 / plan->link_bytes_s * 1e6);
     printf("\n");
 }
 
