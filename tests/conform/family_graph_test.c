@@ -1,6 +1,6 @@
 /* Families whose decode steps are launched as graphs, on the emulated device: the logits of every step are those without
  * graphs, bit for bit, while sequences come and go and grow over a chunk of attention. So are those of two ranks whose devices
- * add up by themselves, against ranks whose sums go through the host. */
+ * add up by themselves, against ranks whose sums go through the host; and those of ranks whose parts cross rounded are near. */
 #include "kernels/cuda/cuda.h"
 #include "model/model.h"
 #include "tests/support/suite.h"
@@ -10,6 +10,7 @@
 #include "worker/step/batch.h"
 #include "worker/step/forward.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -205,6 +206,26 @@ START_TEST(what_nccl_brings_has_the_bits_of_the_host) {
 }
 END_TEST
 
+/* What crosses rounded is near what does not, of one rank that has it all: a part that lies in the wrong place, or comes twice,
+ * is not. All ways may have the same bits and be wrong together. An expert may be another one by a near tie. */
+START_TEST(ranks_that_round_are_near_one_that_does_not) {
+    static const struct way one = {.n_ranks = 1}, two = {.n_ranks = 2, .sums = SUMS_DEVICE};
+    size_t n[2];
+    uint32_t n_graphs;
+    double difference = 0, all = 0;
+    float *whole = decode(_i, &one, &n[0], &n_graphs), *cut = decode(_i, &two, &n[1], &n_graphs);
+    ck_assert_uint_eq(n[0], n[1]);
+    for (size_t i = 0; i < n[0]; i++) {
+        difference += pow((double)whole[i] - cut[i], 2);
+        all += pow(whole[i], 2);
+    }
+    ck_assert_msg(sqrt(difference / all) < 0.1, "%s: %g of the logits", models[_i].family,
+                  sqrt(difference / all));
+    free(whole);
+    free(cut);
+}
+END_TEST
+
 /* Where the devices are to add up and there are none, or no NCCL. */
 START_TEST(devices_that_cannot_add_up_are_refused_where_they_must) {
     struct forward forward;
@@ -230,6 +251,9 @@ END_TEST
 void suite_add(TCase *tests) {
     tcase_add_loop_test(tests, devices_that_cannot_add_up_are_refused_where_they_must, 0, 2);
     tcase_add_loop_test(tests, graphs_have_the_bits_of_launches, 0, N_MODELS);
+    for (int i = 0; i < N_MODELS; i++)
+        if (models[i].is_fast)
+            tcase_add_loop_test(tests, ranks_that_round_are_near_one_that_does_not, i, i + 1);
     tcase_add_loop_test(tests, devices_that_add_up_have_the_bits_of_the_host, 1,
                         N_MODELS); /* heads of the first cannot be cut */
 #ifdef FAKE_NCCL
