@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "model/text/grammar/pack.h"
 #include "model/text/template/template_tools.h"
+#include "router/api/tools_parameters.h"
 #include "router/api/tools_schema.h"
 #include "router/api/tools_tags.h"
 #include "router/api/tools_text.h"
@@ -256,7 +257,7 @@ enum status tools_form(struct ask *ask, const struct ask_limits *limits, const s
     struct buf packed;
     if (!text)
         return STATUS_NOMEM;
-    TRY(tools_tags_check(box));
+    TRY(tools_parameters_check(box));
     TRY(put_answer(ask, box, 0, form, text));
     TRY(put_answer(ask, box, limits->tool_marks_special, form, &masked));
     buf_init(&packed, GRAMMAR_PACKED_MAX);

@@ -6,11 +6,25 @@
 
 #include <string.h>
 
+/* Keywords that say nothing about values: they are only for readers. */
+static const char *const told[] = {"title",      "description", "default",   "examples", "$comment",
+                                   "deprecated", "readOnly",    "writeOnly", NULL};
+
 static bool is_one_of(const char *name, const char *const *names) {
     for (; *names; names++)
         if (strcmp(name, *names) == 0)
             return true;
     return false;
+}
+
+const char *tools_schema_other(const json_t *schema, const char *const *known) {
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)schema, key, value) {
+        if (!is_one_of(key, known) && !is_one_of(key, told))
+            return key;
+    }
+    return NULL;
 }
 
 enum place { IN_SCHEMA, IN_NAMED_SCHEMAS, IN_VALUE };
@@ -28,9 +42,6 @@ static enum place place_of(enum place place, const char *key) {
 
 /* The value, without what is only for readers where it is a schema. */
 static void put_schema(const json_t *value, enum place place, struct buf *out) {
-    static const char *const told[] = {"title",    "description", "default",
-                                       "examples", "$comment",    "deprecated",
-                                       "readOnly", "writeOnly",   NULL};
     const char *key;
     json_t *entry;
     size_t i;

@@ -10,3 +10,6 @@
  * `root`: whose $defs it may point to, or NULL. Of the ask's arena. STATUS_LIMIT, STATUS_NOMEM. */
 NODISCARD enum status tools_schema_part(struct ask *ask, const json_t *schema, const json_t *root,
                                         bool lenient, struct grammar_part *part);
+
+/* The first keyword of a schema that is none of `known` (ends with NULL), nor only for readers; NULL: there is none. */
+const char *tools_schema_other(const json_t *schema, const char *const *known);

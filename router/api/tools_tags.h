@@ -3,13 +3,6 @@
 
 #include "router/api/tools_form.h"
 
-/* Parameters of all tools that may be called. */
-#define TOOLS_TAGS_MAX 256
-
-/* Of a format that writes parameters in tags: STATUS_LIMIT where the tools have more of them, STATUS_UNSUPPORTED where a strict tool's
- * schema says more of its object than is kept. */
-NODISCARD enum status tools_tags_check(const struct toolbox *box);
-
 /* The one parameter of a custom tool, and the end. Any text stands as it is, up to the tag behind it. One of a grammar is a JSON string,
  * as that grammar might have the tag in its texts. Of the ask's arena. STATUS_NOMEM. */
 NODISCARD enum status tools_tags_input(struct ask *ask, const struct toolbox *box,

@@ -1,6 +1,6 @@
 /* What formats of calls are recognised by, what may stand beside their calls, and what becomes of schemas and names in them. */
 #include "base/random.h"
-#include "router/api/tools_tags.h"
+#include "router/api/tools_parameters.h"
 #include "tests/unit/router/api/tool_rig.h"
 
 const char *const suite_name = "router_api_tool_cases";
@@ -324,6 +324,31 @@ START_TEST(strict_objects_are_kept_or_refused) {
 }
 END_TEST
 
+/* Each of them, in formats that take a schema apart, in a strict one. */
+START_TEST(what_is_for_readers_says_nothing_of_values) {
+    static const char *const told[] = {"title",    "description", "default",  "examples",
+                                       "$comment", "deprecated",  "readOnly", "writeOnly"};
+    for (size_t i = 0; i < sizeof told / sizeof *told; i++) {
+        char tool[512];
+        struct ask ask;
+        snprintf(
+            tool, sizeof tool,
+            "{\"type\":\"function\",\"function\":{\"name\":\"f\",\"strict\":true,"
+            "\"parameters\":{\"%s\":1,\"properties\":{\"a\":{\"type\":\"string\",\"%s\":1}}}}}",
+            told[i], told[i]);
+        rig_open(tool_format_find("qwen3-coder"), tool, "", &ask);
+        ck_assert_msg(rig_takes(&ask, "<tool_call>\n<function=f>\n<parameter=a>\nx\n</parameter>\n"
+                                      "</function>\n</tool_call>"),
+                      "%s", tool);
+        ask_fini(&ask);
+        rig_open(tool_format_find("hermes"), tool, "", &ask);
+        ck_assert_ptr_null(
+            memmem(ask.sampling.grammar, ask.sampling.n_grammar, told[i], strlen(told[i])));
+        ask_fini(&ask);
+    }
+}
+END_TEST
+
 /* The answer of a tool with n parameters that may come. */
 static enum status parse_many(int n, struct ask *ask, struct api_error *error) {
     char *tool = malloc((size_t)n * 32 + 128);
@@ -342,7 +367,7 @@ START_TEST(parameters_in_tags_are_bounded) {
         int n;
         enum status status;
     } cases[] = {
-        {TOOLS_TAGS_MAX, STATUS_OK}, {TOOLS_TAGS_MAX + 1, STATUS_INVALID}, {2000, STATUS_INVALID}};
+        {TOOLS_PARAMETERS_MAX, STATUS_OK}, {TOOLS_PARAMETERS_MAX + 1, STATUS_INVALID}, {2000, STATUS_INVALID}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct ask ask;
         struct api_error error;
@@ -360,6 +385,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_template_says_its_format);
     tcase_add_loop_test(tests, what_a_format_lets_stand_beside, 0,
                         sizeof variants / sizeof *variants);
+    tcase_add_test(tests, what_is_for_readers_says_nothing_of_values);
     tcase_add_test(tests, many_long_names_are_served);
     tcase_add_loop_test(tests, schemas_become_parameters, 0, sizeof tagged / sizeof *tagged);
     tcase_add_test(tests, strict_objects_are_kept_or_refused);
