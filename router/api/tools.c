@@ -43,6 +43,17 @@ static enum status read_name(const struct json_get *get, const struct toolbox *b
                : STATUS_OK;
 }
 
+/* A function whose members stand beside `type`, as another of OpenAI's protocols has them, is one that no template can show. */
+static enum status check_function(const struct json_get *get) {
+    const bool is_flat = template_tool_kind(get->object) == TEMPLATE_TOOL_FUNCTION &&
+                         !json_get_member(get, "function") && json_get_member(get, "name");
+    return is_flat ? json_get_fail(get, STATUS_INVALID, "function",
+                                   "is missing: in a chat a function is written {\"type\": "
+                                   "\"function\", \"function\": {\"name\": ...}}, with its "
+                                   "members in `function` and not beside `type`")
+                   : STATUS_OK;
+}
+
 static enum status read_function(const struct json_get *get, struct toolbox *box) {
     struct tool tool = {0};
     struct json_get function;
@@ -145,21 +156,27 @@ static enum status read_tool(const struct json_get *get, struct ask *ask, struct
     }
 }
 
+/* `box`: NULL where the tools are only shown to the model, and what holds for such is all that is read. */
+static enum status read_each(const struct json_get *get, const json_t *list, struct ask *ask,
+                             struct toolbox *box) {
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        char parent[32];
+        snprintf(parent, sizeof parent, "tools[%zu]", i);
+        const struct json_get inner = {
+            .object = json_array_get(list, i), .error = get->error, .parent = parent};
+        TRY(check_function(&inner));
+        if (box)
+            TRY(read_tool(&inner, ask, box));
+    }
+    return STATUS_OK;
+}
+
 static enum status read_tools(const struct json_get *get, struct ask *ask, struct toolbox *box) {
     const json_t *list = NULL;
     TRY(json_get_array(get, "tools", TEMPLATE_TOOLS_MAX, &list));
     size_t n = json_array_size(list);
     box->all = arena_alloc(&ask->arena, (n > 0 ? n : 1) * sizeof *box->all);
-    if (!box->all)
-        return no_memory(get);
-    for (size_t i = 0; i < n; i++) {
-        char parent[32];
-        snprintf(parent, sizeof parent, "tools[%zu]", i);
-        const struct json_get inner = {
-            .object = json_array_get(list, i), .error = get->error, .parent = parent};
-        TRY(read_tool(&inner, ask, box));
-    }
-    return STATUS_OK;
+    return box->all ? read_each(get, list, ask, box) : no_memory(get);
 }
 
 /* The tool that `of` names may be called. */
@@ -268,7 +285,7 @@ enum status tools_read(const struct json_get *get, const struct ask_limits *limi
     bool none = json_is_string(choice) && strcmp(json_string_value(choice), "none") == 0;
     TRY(note_left_out(get, ask));
     if (ask->only_tokens || none) /* tools are shown to the model, and not called */
-        return STATUS_OK;
+        return read_each(get, json_get_member(get, "tools"), ask, NULL);
     TRY(json_get_bool(get, "parallel_tool_calls", &box.several));
     TRY(read_tools(get, ask, &box));
     TRY(read_choice(get, choice, &box));

@@ -300,6 +300,11 @@ START_TEST(schemas_that_are_too_long_are_dropped_or_refused) {
 }
 END_TEST
 
+/* A function as /v1/responses has it. */
+#define FLAT(name, before)                                                                         \
+    "\"tools\":[" before "{\"type\":\"function\",\"name\":\"" name "\",\"strict\":true,"           \
+    "\"parameters\":{\"type\":\"object\"}}]"
+
 static const struct bad {
     const char *fields, *field;
     enum status status;
@@ -331,6 +336,11 @@ static const struct bad {
      "tools[0].function.parameters", STATUS_INVALID},
     {"\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"a\",\"strict\":1}}]",
      "tools[0].function.strict", STATUS_INVALID},
+    {FLAT("get", ""), "tools[0].function", STATUS_INVALID},
+    {FLAT("get", "") ",\"tool_choice\":\"none\"", "tools[0].function", STATUS_INVALID},
+    {FLAT("get", "{\"type\":\"mcp\"}," GET ",") ",\"tool_choice\":\"none\"", "tools[2].function",
+     STATUS_INVALID},
+    {FLAT("", GET ","), "tools[1].function", STATUS_INVALID},
     {TOOLS ",\"tool_choice\":\"often\"", "tool_choice", STATUS_INVALID},
     {TOOLS ",\"tool_choice\":5", "tool_choice", STATUS_INVALID},
     {TOOLS ",\"tool_choice\":" ONLY("other"), "tool_choice", STATUS_INVALID},
@@ -350,6 +360,31 @@ START_TEST(what_is_wrong_is_named) {
     ck_assert_msg(status == bad[_i].status && strcmp(error.error.field, bad[_i].field) == 0,
                   "%s: %s, `%s`: %s", bad[_i].fields, status_name(status), error.error.field,
                   error.error.text);
+    ask_fini(&ask);
+}
+END_TEST
+
+START_TEST(a_function_beside_its_type_is_told_where_it_belongs) {
+    static const char *const fields[] = {FLAT("get", ""), FLAT("get", GET ","),
+                                         FLAT("get", "") ",\"tool_choice\":\"none\""};
+    struct ask ask;
+    struct api_error error;
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        ck_assert_int_eq(parse(fields[i], false, &ask, &error), STATUS_INVALID);
+        ck_assert_msg(strstr(error.error.text, "{\"type\": \"function\", \"function\": {\"name\""),
+                      "%s", error.error.text);
+        ask_fini(&ask);
+    }
+    /* What has neither is missing it, and says no more. */
+    ck_assert_int_eq(parse("\"tools\":[{\"type\":\"function\"}]", false, &ask, &error),
+                     STATUS_INVALID);
+    ck_assert_ptr_null(strstr(error.error.text, "beside"));
+    ask_fini(&ask);
+    /* Beside a function that is there, a name is nothing. */
+    ck_assert_int_eq(parse("\"tools\":[{\"type\":\"function\",\"name\":\"x\",\"function\":{"
+                           "\"name\":\"get\"}}]",
+                           false, &ask, &error),
+                     STATUS_OK);
     ask_fini(&ask);
 }
 END_TEST
@@ -417,6 +452,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, schemas_go_without_what_is_for_readers);
     tcase_add_test(tests, schemas_that_are_too_long_are_dropped_or_refused);
     tcase_add_loop_test(tests, what_is_wrong_is_named, 0, sizeof bad / sizeof *bad);
+    tcase_add_test(tests, a_function_beside_its_type_is_told_where_it_belongs);
     tcase_add_test(tests, keywords_that_are_not_enforced_are_told);
     tcase_add_test(tests, a_template_tells_its_form);
     tcase_add_test(tests, bounds_of_a_schema_may_be_beyond_64_bits);
