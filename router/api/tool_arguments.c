@@ -32,6 +32,32 @@ static void begin_value(struct tool_arguments *arguments, bool is_text, struct b
     arguments->at = is_text ? TOOL_ARGUMENTS_TEXT : TOOL_ARGUMENTS_VALUE;
 }
 
+/* A value as Python or JSON writes it; the grammar lets only whole ones come. Of a word, its first letter says all. */
+static void put_literal(struct tool_arguments *arguments, const char *bytes, size_t n,
+                        struct buf *json) {
+    for (size_t i = 0; i < n; i++) {
+        const char c = bytes[i], quote = arguments->quote;
+        if (arguments->is_escaped) {
+            arguments->is_escaped = false;
+            buf_puts(json, c == '\'' ? "" : "\\");
+            buf_putc(json, c);
+        } else if (quote && c == '\\') {
+            arguments->is_escaped = true;
+        } else if (quote && c != quote) {
+            buf_puts(json, c == '"' ? "\\" : "");
+            buf_putc(json, c);
+        } else if (c == '"' || c == '\'') {
+            arguments->quote = quote ? '\0' : c;
+            buf_putc(json, '"');
+        } else if (c == 'N' || arguments->is_null) {
+            arguments->is_null = c != 'e';
+            buf_puts(json, c == 'N' ? "null" : "");
+        } else {
+            buf_putc(json, c == 'T' ? 't' : c == 'F' ? 'f' : c);
+        }
+    }
+}
+
 bool tool_arguments_take(struct tool_arguments *arguments, const char *region, const char *bytes,
                          size_t n, struct buf *json) {
     if (strcmp(region, TOOLS_PARAMETER) == 0) {
@@ -47,6 +73,9 @@ bool tool_arguments_take(struct tool_arguments *arguments, const char *region, c
     } else if (strcmp(region, TOOLS_VALUE) == 0) {
         begin_value(arguments, false, json);
         buf_append(json, bytes, n);
+    } else if (strcmp(region, TOOLS_LITERAL) == 0) {
+        begin_value(arguments, false, json);
+        put_literal(arguments, bytes, n, json);
     } else if (strcmp(region, TOOLS_END) == 0) {
         if (arguments->at == TOOL_ARGUMENTS_WHOLE)
             return true;

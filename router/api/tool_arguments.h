@@ -1,4 +1,4 @@
-/* router/api/tool_arguments.h: the JSON of arguments that a model writes in tags, as they come. Pure. */
+/* router/api/tool_arguments.h: the JSON of arguments that a model writes one by one, in tags or as Python, as they come. Pure. */
 #pragma once
 
 #include "base/buf.h"
@@ -16,9 +16,12 @@ struct tool_arguments {
         TOOL_ARGUMENTS_VALUE,
         TOOL_ARGUMENTS_WHOLE,
     } at;
+    char quote;      /* of the string that a literal is in; or 0 */
+    bool is_escaped; /* a backslash stands before what comes next in it */
+    bool is_null;    /* in the word None, all of which is said */
 };
 
-/* Appends what a run of a region (tools.h; "" outside of all) says. A run may break within a character. false: the region is none of arguments in tags. */
+/* Appends what a run of a region (tools.h; "" outside of all) says. A run may break within a character. false: the region is none of such arguments. */
 bool tool_arguments_take(struct tool_arguments *arguments, const char *region, const char *bytes,
                          size_t n, struct buf *json);
 

@@ -159,6 +159,7 @@ static void take(struct tool_reader *reader, const struct grammar_span *span) {
     if (reader->n_calls == 0 && strcmp(region, TOOLS_CONTENT) != 0)
         buf_append(&reader->head, bytes, n);
     if (strcmp(region, TOOLS_CONTENT) == 0) {
+        buf_clear(&reader->head); /* of what stands before a text, nothing is shown */
         add_content(reader, bytes, n);
     } else if (strcmp(region, TOOLS_NAME) == 0 || strcmp(region, TOOLS_CUSTOM) == 0) {
         reader->is_custom = strcmp(region, TOOLS_CUSTOM) == 0;

@@ -13,10 +13,11 @@
 #define TOOLS_INPUT     "input" /* a custom tool's text, as a JSON string */
 #define TOOLS_RAW       "raw"   /* or as it is */
 
-/* And of arguments in tags, of which JSON is made (tool_arguments.h). */
+/* And of arguments that are written one by one, of which JSON is made (tool_arguments.h). */
 #define TOOLS_PARAMETER "parameter" /* a name */
 #define TOOLS_TEXT      "text"      /* a value that is this text */
 #define TOOLS_VALUE     "value"     /* one that is JSON */
+#define TOOLS_LITERAL   "literal"   /* one that is Python, or JSON */
 #define TOOLS_END       "end"       /* begins behind the last value */
 
 #define TOOLS_NAME_MAX 128 /* bytes of a tool's name */

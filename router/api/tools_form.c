@@ -4,6 +4,7 @@
 #include "model/text/grammar/pack.h"
 #include "model/text/template/template_tools.h"
 #include "router/api/tools_parameters.h"
+#include "router/api/tools_python.h"
 #include "router/api/tools_schema.h"
 #include "router/api/tools_tags.h"
 #include "router/api/tools_text.h"
@@ -44,6 +45,8 @@ static enum status put_arguments(struct ask *ask, const struct toolbox *box,
     if (box->format->arguments == TOOL_ARGUMENTS_TAGS)
         return tool->input ? tools_tags_input(ask, box, tool, part)
                            : tools_tags_part(ask, box, tool, part);
+    if (box->format->arguments == TOOL_ARGUMENTS_PYTHON)
+        return tools_python_part(ask, box, tool, part);
     if (tool->input)
         return put_input(ask, tool, part);
     *part = (struct grammar_part){.kind = GRAMMAR_JSON_OBJECT};
@@ -85,11 +88,19 @@ static enum status put_id(struct ask *ask, const struct toolbox *box, unsigned s
     return put_maybe(ask, &both, maybe);
 }
 
+/* The blank that may stand before each part of a call that is a turn. */
+static enum status put_blank(struct ask *ask, const struct toolbox *box, struct grammar_part *parts,
+                             size_t *n) {
+    const struct grammar_part blank = text_part(SPAN(" "));
+    return box->format->calls == TOOL_CALLS_TURN ? put_maybe(ask, &blank, &parts[(*n)++])
+                                                 : STATUS_OK;
+}
+
 /* The name of a tool and its arguments, with what stands between. */
 static enum status put_tool(struct ask *ask, const struct toolbox *box, unsigned special,
                             const struct tool *tool, struct grammar_part *part) {
     const struct tool_format *format = box->format;
-    struct grammar_part *own = new_parts(ask, 5);
+    struct grammar_part *own = new_parts(ask, 7);
     size_t n = 0;
     if (!own)
         return STATUS_NOMEM;
@@ -99,6 +110,9 @@ static enum status put_tool(struct ask *ask, const struct toolbox *box, unsigned
         TRY(put_id(ask, box, special, &own[n++]));
     if (format->marks[TOOL_MARK_ARGUMENTS].n > 0)
         own[n++] = mark_part(box, special, TOOL_MARK_ARGUMENTS);
+    if (format->behind_name.n > 0)
+        own[n++] = text_part(format->behind_name);
+    TRY(put_blank(ask, box, own, &n));
     if (format->before_arguments.n > 0)
         own[n++] = text_part(format->before_arguments);
     TRY(put_arguments(ask, box, tool, &own[n++]));
@@ -110,7 +124,7 @@ static enum status put_tool(struct ask *ask, const struct toolbox *box, unsigned
 static enum status put_call(struct ask *ask, const struct toolbox *box, unsigned special,
                             struct grammar_part *call) {
     const struct tool_format *format = box->format;
-    struct grammar_part *parts = new_parts(ask, 6), *tools = new_parts(ask, box->n);
+    struct grammar_part *parts = new_parts(ask, 7), *tools = new_parts(ask, box->n);
     size_t n = 0, n_tools = 0;
     if (!parts || !tools)
         return STATUS_NOMEM;
@@ -122,6 +136,7 @@ static enum status put_call(struct ask *ask, const struct toolbox *box, unsigned
         parts[n++] = mark;
     else if (format->calls == TOOL_CALLS_ONE)
         TRY(put_maybe(ask, &mark, &parts[n++]));
+    TRY(put_blank(ask, box, parts, &n));
     if (format->before_name.n > 0)
         parts[n++] = text_part(format->before_name);
     parts[n++] = list_part(GRAMMAR_EITHER, tools, n_tools);
@@ -140,7 +155,7 @@ static enum status put_call(struct ask *ask, const struct toolbox *box, unsigned
 /* Calls behind each other; what stands between two of them may stand behind the last, too, so that all are one part. */
 static enum status put_row(struct ask *ask, const struct toolbox *box, unsigned special,
                            struct grammar_part *calls) {
-    const bool several = box->several && box->format->calls != TOOL_CALLS_ONE;
+    const bool several = box->several && !tool_format_is_single(box->format);
     struct grammar_part *all = new_parts(ask, 1), *each = new_parts(ask, 2);
     const struct grammar_part between = text_part(box->format->between);
     if (!all || !each)
@@ -223,6 +238,29 @@ static enum status put_other(struct ask *ask, const struct toolbox *box,
     return copy ? STATUS_OK : status == STATUS_LIMIT ? status : STATUS_NOMEM;
 }
 
+/* The call, or a text behind which it may come. */
+static enum status put_turn(struct ask *ask, const struct toolbox *box, unsigned special,
+                            const struct grammar_part *call, struct grammar_part *answer) {
+    struct grammar_part *text = new_parts(ask, 4), *either = new_parts(ask, 2);
+    struct grammar_part *turn = new_parts(ask, 2);
+    size_t n = 0;
+    if (!text || !either || !turn)
+        return STATUS_NOMEM;
+    turn[0] = mark_part(box, special, TOOL_MARK_CALL);
+    turn[1] = *call;
+    const struct grammar_part behind = list_part(GRAMMAR_SEQUENCE, turn, 2);
+    TRY(put_blank(ask, box, text, &n));
+    text[n++] = text_part(box->format->before_text);
+    text[n++] = (struct grammar_part){.kind = GRAMMAR_UNTIL,
+                                      .text = box->format->marks[TOOL_MARK_CALL],
+                                      .region = SPAN(TOOLS_CONTENT)};
+    TRY(put_maybe(ask, &behind, &text[n++]));
+    either[0] = list_part(GRAMMAR_SEQUENCE, text, n);
+    either[1] = *call;
+    *answer = list_part(GRAMMAR_EITHER, either, 2);
+    return STATUS_OK;
+}
+
 /* Calls, where they are required. Else a text, or what the request's form says, or calls behind a text. */
 static enum status put_answer(struct ask *ask, const struct toolbox *box, unsigned special,
                               const struct grammar_part *form, struct grammar_part *answer) {
@@ -242,6 +280,8 @@ static enum status put_answer(struct ask *ask, const struct toolbox *box, unsign
         *answer = list_part(GRAMMAR_EITHER, either, 2);
         return STATUS_OK;
     }
+    if (box->format->calls == TOOL_CALLS_TURN)
+        return put_turn(ask, box, special, &calls, answer);
     behind[0] = (struct grammar_part){.kind = GRAMMAR_UNTIL,
                                       .text = box->format->marks[TOOL_MARK_CALL],
                                       .region = SPAN(TOOLS_CONTENT)};

@@ -41,6 +41,11 @@ static bool is_kept(const struct tool *tool) {
            (!type || (json_is_string(type) && strcmp(json_string_value(type), "object") == 0));
 }
 
+/* Where schemas are too long, names of keyword arguments are any, too; those in tags are not. */
+static bool takes_any(const struct toolbox *box, const struct tool *tool) {
+    return box->loose && !tool->strict && box->format->arguments == TOOL_ARGUMENTS_PYTHON;
+}
+
 enum status tools_parameters_check(const struct toolbox *box) {
     size_t n = 0;
     if (box->format->arguments == TOOL_ARGUMENTS_JSON)
@@ -49,7 +54,7 @@ enum status tools_parameters_check(const struct toolbox *box) {
         if (box->all[i].strict && !is_kept(&box->all[i]))
             return STATUS_UNSUPPORTED;
     for (size_t i = 0; i < box->n; i++)
-        if (box->all[i].allowed)
+        if (box->all[i].allowed && !takes_any(box, &box->all[i]))
             n += json_object_size(properties(&box->all[i])) +
                  json_array_size(required(&box->all[i]));
     return n <= TOOLS_PARAMETERS_MAX ? STATUS_OK : STATUS_LIMIT;

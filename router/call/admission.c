@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "model/model.h"
+#include "model/text/template/tool_format.h"
 #include "router/call/call.h"
 #include "router/call/serving.h"
 
@@ -157,6 +158,8 @@ void admission_run(struct call *call) {
         return;
     }
     call->n_sequences = n;
+    const struct tool_format *format = serving->limits.tool_format;
+    const bool reads_line = ask->calls && format->before_text.n > 0; /* tells a text from a call */
     for (uint32_t i = 0; i < n; i++) {
         struct sequence *sequence = &call->sequences[i];
         *sequence =
@@ -166,7 +169,7 @@ void admission_run(struct call *call) {
         if (!ask->is_chat || ask->is_continued) /* the answer goes on with its prompt's text */
             detokenizer_continue(&sequence->stream.detokenizer);
         else if (text_model(serving->text)->template.has_metadata)
-            text_stream_skip_metadata(&sequence->stream);
+            text_stream_skip_metadata(&sequence->stream, reads_line);
     }
     enum status status = admit_all(call);
     if (status != STATUS_OK) {

@@ -188,15 +188,17 @@ static size_t held_tail(const struct text_stops *stops, const char *text, size_t
     return most;
 }
 
-void text_stream_skip_metadata(struct text_stream *stream) {
-    stream->start = TEXT_AT_METADATA;
+void text_stream_skip_metadata(struct text_stream *stream, bool keeps_line) {
+    stream->start = keeps_line ? TEXT_AT_LINE : TEXT_AT_METADATA;
 }
 
 /* Takes what is not a part of the answer off the text that came at `begin` of `to`. */
 static void skip_start(struct text_stream *stream, struct buf *to, size_t begin) {
     size_t at = begin;
-    if (stream->start == TEXT_AT_METADATA && at < to->n)
+    if (stream->start != TEXT_AT_BLANKS && at < to->n) {
+        begin += stream->start == TEXT_AT_LINE;
         stream->start = to->data[at++] == '\n' ? TEXT_AT_BLANKS : TEXT_STARTED;
+    }
     if (stream->start == TEXT_STARTED)
         return;
     while (at < to->n && to->data[at] == ' ')

@@ -67,7 +67,7 @@ struct text_stream {
     struct detokenizer detokenizer;
     struct buf held; /* owned: text that could begin a stop string */
     uint32_t n_tokens;
-    enum text_start { TEXT_STARTED, TEXT_AT_METADATA, TEXT_AT_BLANKS } start;
+    enum text_start { TEXT_STARTED, TEXT_AT_METADATA, TEXT_AT_LINE, TEXT_AT_BLANKS } start;
 };
 
 void text_stream_init(struct text_stream *stream, const struct text *text,
@@ -75,8 +75,8 @@ void text_stream_init(struct text_stream *stream, const struct text *text,
 void text_stream_fini(struct text_stream *stream);
 
 /* For answers that begin with a line of metadata (struct template): where that line is empty, it
- * and the blanks behind it are not part of the text. Before the first token. */
-void text_stream_skip_metadata(struct text_stream *stream);
+ * and the blanks behind it are not part of the text; but the line's end is where `keeps_line`. Before the first token. */
+void text_stream_skip_metadata(struct text_stream *stream, bool keeps_line);
 
 /* Appends to out what the token completes. `*matched` is the index of the stop string that ended
  * the answer with this token, or -1: after a match nothing may be pushed. STATUS_INVALID for an id

@@ -34,7 +34,7 @@ STRICT = """{%- for m in messages %}{% if 'tool_calls' in m and m.tool_calls | l
 {%- endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"""  # asks whether a member is there, as Llama 3's does
 MARKS = {"<tool_call>": 257, "</tool_call>": 258}
 FORMATS = {"llama3": ["<|python_tag|>"], "mistral": ["[TOOL_CALLS]", "[ARGS]"], "mistral-id": ["[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"],
-           "mistral-list": ["[TOOL_CALLS]"], "qwen3-coder": ["<tool_call>", "</tool_call>"]}
+           "mistral-list": ["[TOOL_CALLS]"], "qwen3-coder": ["<tool_call>", "</tool_call>"], "chatglm3": ["<|assistant|>"]}
 WEATHER = {"type": "object", "properties": {"city": {"enum": ["Paris", "Oslo"], "description": "which"}, "days": {"type": "integer", "minimum": 1, "maximum": 9}},
            "required": ["city", "days"], "additionalProperties": False}
 CLOCK = {"type": "object", "properties": {"zone": {"type": "string", "pattern": "^[A-Z]{3}$"}}, "required": ["zone"], "additionalProperties": False}
@@ -47,18 +47,18 @@ def longer(config, _):
     config.update(max_position_embeddings=2048)
 
 
-def model(folder, special, template=TEMPLATE, marks=MARKS, edit=longer):
+def model(folder, special, template=TEMPLATE, marks=MARKS, edit=longer, variant="qwen3"):
     """A token a byte, and the marks: special tokens, or tokens of text."""
     try:
         from tests.models import checkpoints
     except ImportError as error:
         raise Skip(f"the Python package numpy cannot be imported ({error})") from error
-    checkpoints.write(folder, "qwen3", "f32", edit=edit)
+    checkpoints.write(folder, variant, "f32", edit=edit)
     tokenizer = json.loads((folder / "tokenizer.json").read_text())
     for text, number in marks.items():
         tokenizer["added_tokens"].append({**tokenizer["added_tokens"][0], "id": number, "content": text, "special": special})
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
-    texts = {"eos_token": "<|endoftext|>", "add_bos_token": False, "chat_template": template}
+    texts = {"eos_token": "<|endoftext|>", "add_bos_token": False, **({"chat_template": template} if template else {})}
     (folder / "tokenizer_config.json").write_text(json.dumps(texts))
     return folder
 
@@ -163,7 +163,7 @@ def of_every_format(folder):
             assert cluster.logged(rf"router ready.* tools={name} "), name
             for wanted in list(bodies())[:4]:
                 got = whole(cluster.port, wanted)
-                valid({**wanted, "parallel_tool_calls": wanted["parallel_tool_calls"] and name != "llama3"}, got)
+                valid({**wanted, "parallel_tool_calls": wanted["parallel_tool_calls"] and name not in ("llama3", "chatglm3")}, got)
                 again = streamed(cluster.port, wanted)
                 assert [(c, [k[1:] for k in calls], e) for c, calls, e in again] == \
                     [(c, [k[1:] for k in calls], e) for c, calls, e in got], (name, again, got)
@@ -182,8 +182,42 @@ def of_every_format(folder):
     return f"{n_calls} answers that call"
 
 
+ROLES = ["[gMASK]", "sop", "<|system|>", "<|user|>", "<|assistant|>", "<|observation|>"]
+
+
+def of_chatglm(folder):
+    """A model without a template, whose answers begin with a line that is empty or a tool's name: texts and calls are told apart, whole
+    and streamed the same, and calls of earlier turns are written as it writes them."""
+    model(folder, True, None, {role: 257 + i for i, role in enumerate(ROLES)}, lambda config, _: config.update(seq_length=2048), "chatglm")
+    with Cluster("--mixed", 1, model=str(folder)) as cluster:
+        assert cluster.logged(r"router ready.* tools=chatglm3 ")
+        asked = list(bodies())[:4] + [body(tool_choice="auto", parallel_tool_calls=False, seed=i, n=4) for i in range(4)]
+        with ThreadPoolExecutor(4) as pool:
+            got = list(pool.map(lambda wanted: whole(cluster.port, wanted), asked))
+            again = list(pool.map(lambda wanted: streamed(cluster.port, wanted), asked))
+        n_texts = n_calls = 0
+        for wanted, one in zip(asked, got):
+            valid({**wanted, "parallel_tool_calls": False}, one)
+            n_texts += sum(bool(content) for content, _, _ in one)
+            n_calls += sum(bool(content and calls) for content, calls, _ in one)
+            assert all("<|assistant|>" not in (content or "") for content, _, _ in one), one
+        assert [[(c, [k[1:] for k in calls], e) for c, calls, e in one] for one in again] == \
+            [[(c, [k[1:] for k in calls], e) for c, calls, e in one] for one in got], (again, got)
+        assert n_texts and n_calls, got
+        said = [*USER, {"role": "assistant", "content": "So.", "tool_calls": [
+            {"id": "a", "type": "function", "function": {"name": "get", "arguments": '{"zone": "UTC", "on": true}'}}]},
+            {"role": "tool", "tool_call_id": "a", "content": "12:00"}]
+        tokens = post_json(cluster.port, "/tokenize", {"messages": said})["tokens"]
+        shown = b"".join(ROLES[t - 257].encode() if t > 256 else bytes([t]) for t in tokens).decode()
+        assert shown == ("[gMASK]sop<|user|>\nWhat now?<|assistant|>\nSo.<|assistant|>get\n```python\ntool_call(zone=\"UTC\", on=True)\n```"
+                         "<|observation|>\n12:00<|assistant|>"), shown
+        return f"{n_texts} texts, {n_calls} with a call behind"
+
+
 def what_is_refused(folder):
-    cases = [(dict(tools=[{"type": 1}]), "tools[0].type"), (dict(tools=[{"type": "function"}]), "tools[0].function"),
+    flat = [{"type": "function", **TOOLS[0]["function"]}]  # as /v1/responses has them
+    cases = [(dict(tools=flat), "tools[0].function"), (dict(tools=TOOLS + flat, tool_choice="none"), "tools[2].function"),
+             (dict(tools=[{"type": 1}]), "tools[0].type"), (dict(tools=[{"type": "function"}]), "tools[0].function"),
              (dict(tools=[{"type": "function", "function": {"name": "a b"}}]), "tools[0].function.name"),
              (dict(tools=TOOLS + TOOLS), "tools[2].function.name"), (dict(tool_choice="often"), "tool_choice"),
              (dict(tools=[], tool_choice="required"), "tool_choice"),
@@ -594,6 +628,7 @@ def main():
         tally.run("marks that are text", of_a_model, folder / "special-False")
         tally.run("marks that are special tokens", of_a_model, folder / "special-True")
         tally.run("every format", of_every_format, folder / "formats")
+        tally.run("ChatGLM3, which has no template", of_chatglm, folder / "chatglm")
         tally.run("what cannot be called is refused", what_is_refused, folder / "special-False")
         tally.run("hosted tools are left out", hosted_kinds, folder / "special-False")
         tally.run("custom tools", custom_calls, folder / "special-True")

@@ -1,10 +1,14 @@
 /* ChatGLM3: [gMASK] sop, then for each message the role's id, its metadata and a newline, its text;
  * the assistant's id at the end (THUDM/chatglm3-6b, tokenization_chatglm.py). Metadata is empty but
- * for tool calls, which are not rendered. Each piece is tokenized on its own, with its own dummy
- * prefix. Tools stand behind the system's text as indented JSON. */
+ * for a call, which is a turn of its own: the tool's name, and a block of Python. Each piece is
+ * tokenized on its own, with its own dummy prefix. Tools stand behind the system's text as indented
+ * JSON, functions without what other models have around them. */
+#include "model/text/template/formats/formats.h"
+#include "model/text/template/template_calls.h"
 #include "model/text/template/template_kinds.h"
 #include "model/text/tokenizer/tokenizer.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { MARKER_MASK, MARKER_SOP, MARKER_SYSTEM, MARKER_USER, MARKER_ASSISTANT, MARKER_OBSERVATION };
@@ -47,6 +51,7 @@ static enum status open_chatglm(struct template *chosen, const struct template_s
     for (unsigned i = 0; i < TEMPLATE_MARKERS_MAX; i++)
         TRY(find_marker(source, i, &chosen->markers[i], error));
     chosen->has_metadata = true;
+    chosen->tool_format = &tool_format_chatglm3;
     chosen->stop_ids[chosen->n_stop_ids++] = chosen->markers[MARKER_USER];
     chosen->stop_ids[chosen->n_stop_ids++] = chosen->markers[MARKER_OBSERVATION];
     return STATUS_OK;
@@ -72,22 +77,80 @@ static enum status add_turn(const struct template *chosen, struct template_promp
     return add_text(prompt, behind, text.n == 0);
 }
 
-/* "\n" and the tools, into the prompt's own text. */
-static enum status write_tools(const json_t *tools, struct template_prompt *prompt,
-                               struct span *text) {
-    *text = SPAN("");
-    if (json_array_size(tools) == 0)
-        return STATUS_OK;
-    struct buf written;
-    char *json = json_dumps(tools, JSON_INDENT(4));
-    if (!json)
-        return STATUS_NOMEM;
-    buf_init(&written, 0);
-    buf_printf(&written, "\n%s", json);
+/* Texts of the prompt's own, one behind the other: they are all written before segments point to them. */
+struct written {
+    struct buf text; /* owned */
+    struct buf ends; /* owned: size_t, of each of them */
+    size_t n_taken;
+};
+
+static void end_text(struct written *written) {
+    buf_append(&written->ends, &written->text.n, sizeof written->text.n);
+}
+
+static struct span take_text(struct written *written, const struct template_prompt *prompt) {
+    const size_t *ends = (const size_t *)(const void *)written->ends.data;
+    size_t i = written->n_taken++, begin = i > 0 ? ends[i - 1] : 0;
+    return (struct span){prompt->text + begin, ends[i] - begin};
+}
+
+/* A line end and the tools, or nothing. */
+static enum status write_tools(const json_t *tools, struct written *written) {
+    json_t *shown = json_array();
+    enum status status = shown ? STATUS_OK : STATUS_NOMEM;
+    for (size_t i = 0; i < json_array_size(tools) && status == STATUS_OK; i++) {
+        const json_t *tool = json_array_get(tools, i), *own = json_object_get(tool, "function");
+        json_t *kept = json_incref((json_t *)(uintptr_t)(json_is_object(own) ? own : tool));
+        status = json_array_append_new(shown, kept) == 0 ? STATUS_OK : STATUS_NOMEM;
+    }
+    char *json = json_array_size(shown) > 0 ? json_dumps(shown, JSON_INDENT(4)) : NULL;
+    if (json_array_size(shown) > 0 && !json)
+        status = STATUS_NOMEM;
+    if (json)
+        buf_printf(&written->text, "\n%s", json);
+    end_text(written);
     free(json);
-    text->n = written.n;
-    text->bytes = prompt->text = buf_take(&written);
-    buf_fini(&written);
+    json_decref(shown);
+    return status;
+}
+
+static const json_t *calls_of(const struct template_input *input, size_t i) {
+    return input->messages[i].has_calls
+               ? json_object_get(json_array_get(input->json_messages, i), "tool_calls")
+               : NULL;
+}
+
+/* For each call its line of metadata, and its text. */
+static enum status write_calls(const struct template_input *input, size_t i,
+                               struct written *written, struct error *error) {
+    const json_t *calls = calls_of(input, i);
+    for (size_t k = 0; k < json_array_size(calls); k++) {
+        struct template_call call;
+        char field[64];
+        snprintf(field, sizeof field, "messages[%zu].tool_calls[%zu]", i, k);
+        TRY(template_call_read(json_array_get(calls, k), field, &call, error));
+        buf_append(&written->text, call.name.bytes, call.name.n);
+        buf_putc(&written->text, '\n');
+        end_text(written);
+        buf_puts(&written->text, "```python\ntool_call(");
+        enum status status = template_put_python_call(call.arguments, &written->text);
+        buf_puts(&written->text, ")\n```");
+        end_text(written);
+        template_call_fini(&call);
+        TRY(status);
+    }
+    return STATUS_OK;
+}
+
+static enum status write_texts(const struct template_input *input, struct written *written,
+                               struct template_prompt *prompt, struct error *error) {
+    TRY(write_tools(input->tools, written));
+    for (size_t i = 0; i < input->n_messages; i++)
+        TRY(write_calls(input, i, written, error));
+    buf_putc(&written->text, '\0'); /* so that there is a text */
+    TRY(buf_status(&written->ends));
+    TRY(buf_status(&written->text));
+    prompt->text = buf_take(&written->text);
     return prompt->text ? STATUS_OK : STATUS_NOMEM;
 }
 
@@ -105,14 +168,27 @@ static unsigned marker_of(enum template_role role) {
     }
 }
 
-static enum status render(const struct template *chosen, const struct template_input *input,
-                          struct template_prompt *prompt, struct error *error) {
-    struct span tools;
-    if (json_array_size(input->documents) > 0)
-        return error_field(error, STATUS_UNSUPPORTED, "documents",
-                           "the format chatglm has no documents");
-    TRY(template_refuse_calls(chosen, input, error));
-    TRY(write_tools(input->tools, prompt, &tools));
+/* A message's text, unless it is only calls, and each of those as a turn of its own. */
+static enum status add_message(const struct template *chosen, const struct template_input *input,
+                               size_t i, struct span tools, struct written *written,
+                               struct template_prompt *prompt) {
+    const struct template_message *message = &input->messages[i];
+    const size_t n_calls = json_array_size(calls_of(input, i));
+    if (n_calls == 0 || message->content.n > 0)
+        TRY(add_turn(chosen, prompt, marker_of(message->role), message->content, tools));
+    for (size_t k = 0; k < n_calls; k++) {
+        TRY(add_marker(chosen, prompt, MARKER_ASSISTANT));
+        TRY(add_text(prompt, take_text(written, prompt), true));
+        TRY(add_text(prompt, take_text(written, prompt), true));
+    }
+    return STATUS_OK;
+}
+
+static enum status add_all(const struct template *chosen, const struct template_input *input,
+                           struct written *written, struct template_prompt *prompt,
+                           struct error *error) {
+    TRY(write_texts(input, written, prompt, error));
+    struct span tools = take_text(written, prompt);
     TRY(add_marker(chosen, prompt, MARKER_MASK));
     TRY(add_marker(chosen, prompt, MARKER_SOP));
     if (tools.n > 0 && marker_of(input->messages[0].role) != MARKER_SYSTEM) {
@@ -120,8 +196,27 @@ static enum status render(const struct template *chosen, const struct template_i
         tools = SPAN("");
     }
     for (size_t i = 0; i < input->n_messages; i++)
-        TRY(add_turn(chosen, prompt, marker_of(input->messages[i].role), input->messages[i].content,
-                     i == 0 ? tools : SPAN("")));
+        TRY(add_message(chosen, input, i, i == 0 ? tools : SPAN(""), written, prompt));
+    return STATUS_OK;
+}
+
+static enum status render(const struct template *chosen, const struct template_input *input,
+                          struct template_prompt *prompt, struct error *error) {
+    struct written written = {0};
+    if (json_array_size(input->documents) > 0)
+        return error_field(error, STATUS_UNSUPPORTED, "documents",
+                           "the format chatglm has no documents");
+    if (!input->json_messages)
+        TRY(template_refuse_calls(chosen, input, error));
+    if (input->continue_final_message && input->messages[input->n_messages - 1].has_calls)
+        return error_field(error, STATUS_INVALID, "continue_final_message",
+                           "the last message ends with a call, behind which no text goes on");
+    buf_init(&written.text, 0);
+    buf_init(&written.ends, 0);
+    enum status status = add_all(chosen, input, &written, prompt, error);
+    buf_fini(&written.text);
+    buf_fini(&written.ends);
+    TRY(status);
     if (input->continue_final_message)
         return template_end_in_message(input, prompt, error);
     return input->add_generation_prompt ? add_marker(chosen, prompt, MARKER_ASSISTANT) : STATUS_OK;

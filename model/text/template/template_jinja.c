@@ -1,8 +1,8 @@
 /* A model's own template, rendered by the interpreter. It sees what transformers gives to one:
  * messages, tools, documents, add_generation_prompt, bos_token, eos_token, and the request's
  * further variables. */
-#include "base/json/json_read.h"
 #include "model/text/template/jinja/jinja.h"
+#include "model/text/template/template_calls.h"
 #include "model/text/template/template_continue.h"
 #include "model/text/template/template_kinds.h"
 #include "model/text/template/template_probe.h"
@@ -25,21 +25,6 @@ static json_t *bare_message(const struct template *chosen, const struct template
     return NULL;
 }
 
-/* Arguments of calls come as text in OpenAI's form, and templates write them as JSON: an object in its place; NULL: it
- * stays as it is. */
-static json_t *arguments_of(const json_t *call) {
-    const json_t *text = json_object_get(json_object_get(call, "function"), "arguments");
-    json_t *value = NULL;
-    json_error_t wrong;
-    if (json_is_string(text))
-        value =
-            json_read(json_string_value(text), json_string_length(text), JSON_ALLOW_NUL, &wrong);
-    if (json_is_object(value))
-        return value;
-    json_decref(value);
-    return NULL;
-}
-
 /* A call with these arguments, which are consumed. */
 static json_t *call_with(const json_t *call, json_t *arguments) {
     json_t *copy = json_copy((json_t *)(uintptr_t)call);
@@ -51,14 +36,14 @@ static json_t *call_with(const json_t *call, json_t *arguments) {
     return NULL;
 }
 
-/* Consumes the message, and answers it or one whose calls' arguments are objects; NULL when memory is short. */
+/* Arguments of calls come as text in OpenAI's form, and templates write them as JSON. Consumes the message, and answers it or one whose calls' arguments are objects; NULL when memory is short. */
 static json_t *with_arguments(json_t *message) {
     const json_t *calls = json_object_get(message, "tool_calls");
     json_t *list = json_is_array(calls) ? json_array() : NULL, *copy = NULL;
     size_t n = 0;
     for (size_t i = 0; list && i < json_array_size(calls); i++) {
         const json_t *call = json_array_get(calls, i);
-        json_t *arguments = arguments_of(call);
+        json_t *arguments = template_call_arguments(call);
         n += arguments != NULL;
         if (json_array_append_new(list, arguments ? call_with(call, arguments)
                                                   : template_keep(call)) != 0) {

@@ -2,12 +2,12 @@
 
 #include "model/text/template/formats/formats.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 static const struct tool_format *const formats[] = {
     &tool_format_hermes,     &tool_format_llama3,       &tool_format_mistral,
     &tool_format_mistral_id, &tool_format_mistral_list, &tool_format_qwen3_coder,
+    &tool_format_chatglm3,
 };
 
 const struct tool_format *tool_format_nth(size_t n) {

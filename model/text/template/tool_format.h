@@ -7,6 +7,7 @@
 
 #include "base/span.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Texts that are special tokens where the vocabulary has them as such. All may be empty but the first. */
@@ -22,6 +23,7 @@ enum tool_mark {
 enum tool_arguments {
     TOOL_ARGUMENTS_JSON, /* as an object */
     TOOL_ARGUMENTS_TAGS, /* a name and a value each, in tags */
+    TOOL_ARGUMENTS_PYTHON, /* as keyword arguments of a function in Python, and the bracket behind them */
 };
 
 struct tool_tags {
@@ -43,9 +45,14 @@ struct tool_format {
         TOOL_CALLS_ROW,  /* the first mark before each call */
         TOOL_CALLS_LIST, /* the first mark once, before all of them */
         TOOL_CALLS_ONE, /* at most one call, and no text beside it; the first mark may be left out */
+        TOOL_CALLS_TURN, /* at most one call, a turn of its own: the answer is that, or `before_text` and a
+                            text, behind which it may come with the first mark. A turn's parts (a text, a
+                            name, arguments) are tokenized by themselves, so that each may begin with a blank */
     } calls;
+    struct span before_text;
     struct span opening; /* of a list, behind its mark; a blank may stand before it */
     struct span before_name;
+    struct span behind_name;
     struct span before_arguments;
     enum tool_arguments arguments;
     struct tool_tags tags;
@@ -55,6 +62,11 @@ struct tool_format {
     struct span between; /* two calls; in a row it may be left out, or stand behind the last */
     struct span closing; /* of a list */
 };
+
+/* Whether an answer has one call at most. */
+static inline bool tool_format_is_single(const struct tool_format *format) {
+    return format->calls == TOOL_CALLS_ONE || format->calls == TOOL_CALLS_TURN;
+}
 
 /* NULL: the template writes calls in no known format, or none at all. */
 const struct tool_format *tool_format_of(struct span template_text);

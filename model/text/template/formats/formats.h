@@ -3,6 +3,7 @@
 
 #include "model/text/template/tool_format.h"
 
+extern const struct tool_format tool_format_chatglm3;
 extern const struct tool_format tool_format_hermes;
 extern const struct tool_format tool_format_llama3;
 extern const struct tool_format tool_format_mistral;

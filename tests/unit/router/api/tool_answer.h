@@ -123,12 +123,56 @@ static inline void put_json(char *text, const json_t *value) {
     free(shown);
 }
 
-static inline void put_arguments(const struct tool_format *format, int tool,
+/* As Python has it: strings in either quotes, and words. */
+static inline void put_literal(struct random *random, const json_t *value, char *text) {
+    const char *from = json_string_value(value);
+    const char quote[] = {below(random, 2) ? '\'' : '"', '\0'};
+    if (json_is_boolean(value) || json_is_null(value)) {
+        strcat(text, json_is_true(value) ? "True" : json_is_false(value) ? "False" : "None");
+        return;
+    }
+    if (!from || strchr(from, '\x01')) { /* a byte that single quotes do not hold */
+        put_json(text, value);
+        return;
+    }
+    strcat(text, quote);
+    for (; *from; from++) {
+        const char *named = strchr("\n\r\t", *from), plain[] = {*from, '\0'};
+        if (*from == quote[0] || *from == '\\' || named)
+            strcat(text, "\\");
+        strcat(text, !named ? plain : *named == '\n' ? "n" : *named == '\r' ? "r" : "t");
+    }
+    strcat(text, quote);
+}
+
+static inline void put_keywords(struct random *random, int tool, const json_t *arguments,
+                                char *text) {
+    const char *name;
+    json_t *value;
+    bool is_first = true;
+    json_object_foreach((json_t *)(uintptr_t)arguments, name, value) {
+        strcat(text, is_first ? "" : ", ");
+        is_first = false;
+        strcat(text, name);
+        strcat(text, "=");
+        if (tool >= N_FUNCTIONS)
+            put_json(text, value);
+        else
+            put_literal(random, value, text);
+    }
+    strcat(text, ")");
+}
+
+static inline void put_arguments(const struct tool_format *format, struct random *random, int tool,
                                  const json_t *arguments, char *text) {
     const char *name;
     json_t *value;
     if (format->arguments == TOOL_ARGUMENTS_JSON) {
         put_json(text, arguments);
+        return;
+    }
+    if (format->arguments == TOOL_ARGUMENTS_PYTHON) {
+        put_keywords(random, tool, arguments, text);
         return;
     }
     json_object_foreach((json_t *)(uintptr_t)arguments, name, value) {
@@ -144,8 +188,14 @@ static inline void put_arguments(const struct tool_format *format, int tool,
     put(text, format->tags.end);
 }
 
+/* Where a call is a turn, each of its parts may begin with one. */
+static inline void put_blank(const struct tool_format *format, struct random *random, char *text) {
+    strcat(text, format->calls == TOOL_CALLS_TURN && below(random, 2) ? " " : "");
+}
+
 static inline void put_call(const struct tool_format *format, struct random *random, int tool,
                             const json_t *arguments, char *text) {
+    put_blank(format, random, text);
     put(text, format->before_name);
     strcat(text, names[tool]);
     if (format->marks[TOOL_MARK_ID].n > 0 && below(random, 2)) {
@@ -153,8 +203,10 @@ static inline void put_call(const struct tool_format *format, struct random *ran
         strcat(text, "Abcdefg09");
     }
     put(text, format->marks[TOOL_MARK_ARGUMENTS]);
+    put(text, format->behind_name);
+    put_blank(format, random, text);
     put(text, format->before_arguments);
-    put_arguments(format, tool, arguments, text);
+    put_arguments(format, random, tool, arguments, text);
     if (format->beside && below(random, 2))
         strcat(text, ", \"id\": \"0123456aZ\"");
     put(text, format->behind);
@@ -167,6 +219,8 @@ static inline void put_calls(const struct tool_format *format, struct random *ra
         bool marked = format->calls == TOOL_CALLS_ROW || i == 0;
         if (i > 0)
             put(answer->text, format->between);
+        if (marked && format->calls == TOOL_CALLS_TURN)
+            marked = answer->text[0] != '\0';
         if (marked && (format->calls != TOOL_CALLS_ONE || below(random, 2)))
             put(answer->text, format->marks[TOOL_MARK_CALL]);
         if (i == 0 && format->calls == TOOL_CALLS_LIST) {
@@ -185,7 +239,11 @@ static inline void some_answer(const struct tool_format *format, struct random *
     *answer = (struct answer){.n = n};
     if (text && (n == 0 || format->calls != TOOL_CALLS_ONE))
         strcpy(answer->content, below(random, 2) ? "Let me see.\n<tool [TOOL" : "x \"{\" y");
-    strcpy(answer->text, answer->content);
+    if (n == 0 || answer->content[0]) {
+        put_blank(format, random, answer->text);
+        put(answer->text, format->before_text);
+    }
+    strcat(answer->text, answer->content);
     for (int i = 0; i < n; i++) {
         answer->tools[i] = tool >= 0 ? tool : (int)below(random, N_TOOLS);
         answer->arguments[i] = some_arguments(random, answer->tools[i]);

@@ -49,6 +49,8 @@ static const struct recognised {
     {"[TOOL_RESULTS]' + content + '[ARGS]", NULL},
     {"<|eot_id|> ipython '{\"name\": \"' + name + '\", \"parameters\": ' + x + '}'", "llama3"},
     {"<|eot_id|> '{\"name\": \"' + name + '\", \"parameters\": ' + x + '}'", NULL},
+    {"<|assistant|>' + name + '\n```python\ntool_call(' + x + ')\n```<|observation|>", "chatglm3"},
+    {"<|assistant|>' + name + '\n' + arguments + '<|observation|>", NULL},
     {"<|eot_id|> ipython <function=' + name + '>{\"name\": \"parameters\": }", NULL},
     {"", NULL},
 };
@@ -341,6 +343,9 @@ START_TEST(what_is_for_readers_says_nothing_of_values) {
                                       "</function>\n</tool_call>"),
                       "%s", tool);
         ask_fini(&ask);
+        rig_open(tool_format_find("chatglm3"), tool, "", &ask);
+        ck_assert_msg(rig_takes(&ask, "f\n```python\ntool_call(a='x')\n```"), "%s", tool);
+        ask_fini(&ask);
         rig_open(tool_format_find("hermes"), tool, "", &ask);
         ck_assert_ptr_null(
             memmem(ask.sampling.grammar, ask.sampling.n_grammar, told[i], strlen(told[i])));
@@ -349,29 +354,17 @@ START_TEST(what_is_for_readers_says_nothing_of_values) {
 }
 END_TEST
 
-/* The answer of a tool with n parameters that may come. */
-static enum status parse_many(int n, struct ask *ask, struct api_error *error) {
-    char *tool = malloc((size_t)n * 32 + 128);
-    int at = sprintf(tool, "{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{"
-                           "\"properties\":{");
-    for (int i = 0; i < n; i++)
-        at += sprintf(tool + at, "%s\"p%d\":{\"type\":\"string\"}", i > 0 ? "," : "", i);
-    sprintf(tool + at, "}}}}");
-    enum status status = rig_parse(tool_format_find("qwen3-coder"), tool, "", ask, error);
-    free(tool);
-    return status;
-}
-
 START_TEST(parameters_in_tags_are_bounded) {
     static const struct {
         int n;
         enum status status;
-    } cases[] = {
-        {TOOLS_PARAMETERS_MAX, STATUS_OK}, {TOOLS_PARAMETERS_MAX + 1, STATUS_INVALID}, {2000, STATUS_INVALID}};
+    } cases[] = {{TOOLS_PARAMETERS_MAX, STATUS_OK},
+                 {TOOLS_PARAMETERS_MAX + 1, STATUS_INVALID},
+                 {2000, STATUS_INVALID}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct ask ask;
         struct api_error error;
-        enum status status = parse_many(cases[i].n, &ask, &error);
+        enum status status = rig_parse_many("qwen3-coder", cases[i].n, "false", &ask, &error);
         ck_assert_msg(status == cases[i].status, "%d: %s: %s", cases[i].n, status_name(status),
                       error.error.text);
         if (status != STATUS_OK)

@@ -184,7 +184,7 @@ START_TEST(what_is_written_is_read) {
         struct ask ask;
         open_ask(format, choice->fields, THOUGHT_NONE, &ask);
         for (int round = 0; round < 30; round++) {
-            int n_max = format->calls == TOOL_CALLS_ONE ? 1 : choice->n_max;
+            int n_max = tool_format_is_single(format) ? 1 : choice->n_max;
             int n = choice->n_min + (int)below(&random, (uint64_t)(n_max - choice->n_min + 1));
             struct answer answer;
             some_answer(format, &random, n, choice->tool, choice->text, &answer);
@@ -236,7 +236,7 @@ START_TEST(nothing_else_is_taken) {
         for (int n = 0; n <= 2; n++) {
             some_answer(format, &random, n, choice->tool, false, &answer);
             bool fits = n >= choice->n_min && n <= choice->n_max &&
-                        (n < 2 || format->calls != TOOL_CALLS_ONE);
+                        (n < 2 || !tool_format_is_single(format));
             ck_assert_msg(rig_takes(&ask, answer.text) == fits, "%s%s: %s", format->name,
                           choice->fields, answer.text);
             if (n > 0) {

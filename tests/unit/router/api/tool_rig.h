@@ -46,6 +46,22 @@ static inline enum status rig_parse(const struct tool_format *format, const char
     return rig_parse_from(format, tools, fields, THOUGHT_NONE, ask, error);
 }
 
+/* The answer of a tool with n parameters that may come. */
+static inline enum status rig_parse_many(const char *format, int n, const char *strict,
+                                         struct ask *ask, struct api_error *error) {
+    char *tool = malloc((size_t)n * 32 + 128);
+    int at = sprintf(tool,
+                     "{\"type\":\"function\",\"function\":{\"name\":\"f\",\"strict\":%s,"
+                     "\"parameters\":{\"properties\":{",
+                     strict);
+    for (int i = 0; i < n; i++)
+        at += sprintf(tool + at, "%s\"p%d\":{\"type\":\"string\"}", i > 0 ? "," : "", i);
+    sprintf(tool + at, "}}}}");
+    enum status status = rig_parse(tool_format_find(format), tool, "", ask, error);
+    free(tool);
+    return status;
+}
+
 static inline void rig_open_from(const struct tool_format *format, const char *tools,
                                  const char *fields, enum thought_start start, struct ask *ask) {
     struct api_error error;

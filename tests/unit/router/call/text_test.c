@@ -137,22 +137,23 @@ END_TEST
 
 START_TEST(an_empty_line_of_metadata_is_no_part_of_the_answer) {
     static const struct {
-        const char *tokens, *text;
-    } cases[] = {{"\n Hello", "Hello"},
-                 {"\nHello\n\nyou", "Hello\n\nyou"},
-                 {"get_weather\n{}", "get_weather\n{}"},
-                 {"\n\n", "\n"},
-                 {" \nx", " \nx"},
-                 {"\n  ", ""}};
+        const char *tokens, *text, *kept;
+    } cases[] = {{"\n Hello", "Hello", "\nHello"},
+                 {"\nHello\n\nyou", "Hello\n\nyou", "\nHello\n\nyou"},
+                 {"get_weather\n{}", "get_weather\n{}", "get_weather\n{}"},
+                 {"\n\n", "\n", "\n\n"},
+                 {" \nx", " \nx", " \nx"},
+                 {"\n  ", "", "\n"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        for (uint32_t n_stops = 0; n_stops < 2; n_stops++) {
+        for (uint32_t k = 0; k < 4; k++) {
             static const char *const list[] = {"zz"};
-            begin(list, n_stops);
-            text_stream_skip_metadata(&stream);
+            const bool keeps_line = k >= 2;
+            begin(list, k % 2);
+            text_stream_skip_metadata(&stream, keeps_line);
             buf_clear(&out);
             ck_assert_int_eq(push(cases[i].tokens, NULL), -1);
             ck_assert_int_eq(text_stream_end(&stream, &out), STATUS_OK);
-            ck_assert_str_eq(said(), cases[i].text);
+            ck_assert_str_eq(said(), keeps_line ? cases[i].kept : cases[i].text);
             text_stream_fini(&stream);
         }
     begin(NULL, 0);

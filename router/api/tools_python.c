@@ -1,0 +1,347 @@
+#include "router/api/tools_python.h"
+
+#include "base/buf.h"
+#include "model/text/template/template_tools.h"
+#include "router/api/json_put.h"
+#include "router/api/tools_parameters.h"
+#include "router/api/tools_schema.h"
+
+#include <string.h>
+
+/* A string in single quotes, with the escapes that JSON and Python both have, but for those of the quotes. */
+#define IN_SINGLE "'([^'\\\\\\x00-\\x1f]|\\\\[\"'\\\\bfnrt])*'"
+#define ANY_NAME  "[A-Za-z_][A-Za-z0-9_]*"
+
+/* Branches of `anyOf` that are written one by one, and arguments none of which must come: with more of them a form is too long. */
+#define BRANCHES_MAX 8u
+#define FREE_MAX     96u
+
+static struct grammar_part *new_parts(struct ask *ask, size_t n) {
+    struct grammar_part *parts = arena_alloc(&ask->arena, (n > 0 ? n : 1) * sizeof *parts);
+    if (parts)
+        memset(parts, 0, n * sizeof *parts);
+    return parts;
+}
+
+static struct grammar_part text_part(struct span text) {
+    return (struct grammar_part){.kind = GRAMMAR_TEXT, .text = text};
+}
+
+static struct grammar_part regex_part(struct span text) {
+    return (struct grammar_part){.kind = GRAMMAR_REGEX, .text = text};
+}
+
+static struct grammar_part list_part(enum grammar_kind kind, const struct grammar_part *parts,
+                                     size_t n) {
+    return (struct grammar_part){.kind = kind, .parts = parts, .n = n};
+}
+
+static struct grammar_part maybe_part(const struct grammar_part *part) {
+    return (struct grammar_part){.kind = GRAMMAR_REPEAT, .parts = part, .n = 1, .max = 1};
+}
+
+/* --- values -------------------------------------------------------------------------------- */
+
+/* Appends how Python writes it, in single quotes where it is a string and `single`. false: it is none of these. */
+static bool put_literal(const json_t *value, bool single, struct buf *out) {
+    const char *text = json_string_value(value);
+    if (json_is_integer(value)) {
+        json_put_int(out, json_integer_value(value));
+    } else if (json_is_boolean(value) || json_is_null(value)) {
+        buf_puts(out, json_is_true(value) ? "True" : json_is_false(value) ? "False" : "None");
+    } else if (json_is_string(value) && !single) {
+        json_put_string(out, text, json_string_length(value));
+    } else if (json_is_string(value)) {
+        buf_putc(out, '\'');
+        for (size_t i = 0, end, n = json_string_length(value); i < n; i = end) {
+            for (end = i; end < n && text[end] != '\'' && text[end] != '"';)
+                end++;
+            json_put_text(out, text + i, end - i);
+            if (end < n)
+                buf_puts(out, text[end++] == '"' ? "\"" : "\\'");
+        }
+        buf_putc(out, '\'');
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* One of the texts that stand for a value; *is_one: there is such a text. */
+static enum status put_choice(struct ask *ask, const json_t *value, bool single, bool *is_one,
+                              struct span *choice) {
+    struct buf text;
+    buf_init(&text, 0);
+    *is_one = put_literal(value, single, &text);
+    char *copy = buf_status(&text) == STATUS_OK && *is_one
+                     ? arena_copy(&ask->arena, text.data, text.n)
+                     : NULL;
+    *choice = (struct span){copy, text.n};
+    buf_fini(&text);
+    return copy || !*is_one ? STATUS_OK : STATUS_NOMEM;
+}
+
+/* The values (json, an array) as Python writes them; *whole: all of them can be. */
+static enum status put_values(struct ask *ask, const json_t *values, bool *whole,
+                              struct grammar_part *part) {
+    size_t n = 0, i;
+    struct span *choices =
+        arena_alloc(&ask->arena, (2 * json_array_size(values) + 1) * sizeof *choices);
+    json_t *value;
+    *whole = json_array_size(values) > 0;
+    if (!choices)
+        return STATUS_NOMEM;
+    json_array_foreach((json_t *)(uintptr_t)values, i, value) {
+        bool is_text = json_is_string(value);
+        for (int single = 0; single <= is_text && *whole; single++)
+            TRY(put_choice(ask, value, single == 1, whole, &choices[n++]));
+    }
+    *part = (struct grammar_part){.kind = GRAMMAR_CHOICE, .choices = choices, .n = n};
+    return STATUS_OK;
+}
+
+/* Values of a simple type; false: it is none. A string in double quotes is one in JSON. */
+static bool put_type(const json_t *type, struct grammar_part *part) {
+    static const struct span words[] = {SPAN("True"), SPAN("False"), SPAN("None")};
+    static const struct grammar_part strings[] = {
+        {.kind = GRAMMAR_JSON_SCHEMA, .text = SPAN("{\"type\":\"string\"}")},
+        {.kind = GRAMMAR_REGEX, .text = SPAN(IN_SINGLE)}};
+    static const struct {
+        const char *name;
+        struct grammar_part part;
+    } types[] = {
+        {"string", {.kind = GRAMMAR_EITHER, .parts = strings, .n = 2}},
+        {"boolean", {.kind = GRAMMAR_CHOICE, .choices = words, .n = 2}},
+        {"null", {.kind = GRAMMAR_CHOICE, .choices = &words[2], .n = 1}},
+        {"integer", {.kind = GRAMMAR_JSON_SCHEMA, .text = SPAN("{\"type\":\"integer\"}")}},
+        {"number", {.kind = GRAMMAR_JSON_SCHEMA, .text = SPAN("{\"type\":\"number\"}")}},
+    };
+    const char *name = json_is_string(type) ? json_string_value(type) : "";
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        if (strcmp(name, types[i].name) == 0) {
+            *part = types[i].part;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Where only `type` is said: one, or a list of them. */
+static enum status put_types(struct ask *ask, const json_t *type, bool *whole,
+                             struct grammar_part *part) {
+    struct grammar_part *each = new_parts(ask, json_array_size(type));
+    json_t *one;
+    size_t i;
+    if (!each)
+        return STATUS_NOMEM;
+    *whole = json_is_array(type) ? json_array_size(type) > 0 : put_type(type, part);
+    json_array_foreach((json_t *)(uintptr_t)type, i, one) {
+        *whole = *whole && put_type(one, &each[i]);
+    }
+    if (*whole && json_is_array(type))
+        *part = list_part(GRAMMAR_EITHER, each, json_array_size(type));
+    return STATUS_OK;
+}
+
+/* A value of any kind. */
+static struct grammar_part any_part(void) {
+    static const struct grammar_part values[] = {
+        {.kind = GRAMMAR_JSON_SCHEMA, .text = SPAN("{}")},
+        {.kind = GRAMMAR_REGEX, .text = SPAN(IN_SINGLE "|True|False|None")}};
+    return list_part(GRAMMAR_EITHER, values, 2);
+}
+
+/* Whether all values are strings where `type` says that, and `type` says nothing else. */
+static bool are_of(const json_t *values, const json_t *type) {
+    const char *name = json_string_value(type);
+    json_t *value;
+    size_t i;
+    if (!type)
+        return true;
+    json_array_foreach((json_t *)(uintptr_t)values, i, value) {
+        if (!json_is_string(value))
+            return false;
+    }
+    return name && strcmp(name, "string") == 0;
+}
+
+/* What is said of its values: one, or a list of them. */
+static enum status put_listed(struct ask *ask, const json_t *schema, bool *whole,
+                              struct grammar_part *part) {
+    const json_t *only = json_object_get(schema, "const");
+    json_t *values = only ? json_pack("[O]", only) : json_incref(json_object_get(schema, "enum"));
+    enum status status = values ? STATUS_OK : STATUS_NOMEM;
+    if (values && are_of(values, json_object_get(schema, "type")))
+        status = put_values(ask, values, whole, part);
+    json_decref(values);
+    return status;
+}
+
+/* Without alternatives. In JSON where Python's spelling would keep less of the schema. */
+static enum status put_plain(struct ask *ask, const struct tool *tool, const json_t *schema,
+                             struct grammar_part *part) {
+    static const char *const of_type[] = {"type", NULL}, *const of_list[] = {"type", "enum", NULL};
+    static const char *const of_one[] = {"type", "const", NULL};
+    const json_t *itself = tools_parameters_follow(schema, tool->parameters);
+    const json_t *type = json_object_get(itself, "type");
+    bool whole = false;
+    if (type && !tools_schema_other(itself, of_type))
+        TRY(put_types(ask, type, &whole, part));
+    else if ((json_object_get(itself, "enum") && !tools_schema_other(itself, of_list)) ||
+             (json_object_get(itself, "const") && !tools_schema_other(itself, of_one)))
+        TRY(put_listed(ask, itself, &whole, part));
+    return whole ? STATUS_OK
+                 : tools_schema_part(ask, schema, tool->parameters, !tool->strict, part);
+}
+
+static enum status put_value(struct ask *ask, const struct tool *tool, const json_t *schema,
+                             struct grammar_part *part) {
+    static const char *const of_branches[] = {"anyOf", NULL};
+    const json_t *itself = tools_parameters_follow(schema, tool->parameters);
+    const json_t *branches = json_object_get(itself, "anyOf");
+    size_t n = json_array_size(branches);
+    if (n == 0 || n > BRANCHES_MAX || tools_schema_other(itself, of_branches))
+        return put_plain(ask, tool, schema, part);
+    struct grammar_part *each = new_parts(ask, n);
+    if (!each)
+        return STATUS_NOMEM;
+    for (size_t i = 0; i < n; i++)
+        TRY(put_plain(ask, tool, json_array_get(branches, i), &each[i]));
+    *part = list_part(GRAMMAR_EITHER, each, n);
+    return STATUS_OK;
+}
+
+/* --- arguments ----------------------------------------------------------------------------- */
+
+/* parameter: NULL for one of any name. */
+static enum status put_argument(struct ask *ask, const struct tool *tool,
+                                const struct tools_parameter *parameter,
+                                struct grammar_part *part) {
+    struct grammar_part *own = new_parts(ask, 3);
+    if (!own)
+        return STATUS_NOMEM;
+    own[0] = parameter ? text_part(span_of(parameter->name)) : regex_part(SPAN(ANY_NAME));
+    own[0].region = SPAN(TOOLS_PARAMETER);
+    own[1] = text_part(SPAN("="));
+    if (!parameter || !parameter->schema)
+        own[2] = any_part();
+    else
+        TRY(put_value(ask, tool, parameter->schema, &own[2]));
+    own[2].region = SPAN(TOOLS_LITERAL);
+    *part = list_part(GRAMMAR_SEQUENCE, own, 3);
+    return STATUS_OK;
+}
+
+/* An argument and the comma that parts it from the one behind it, or from the one before it. */
+static enum status put_parted(struct ask *ask, const struct grammar_part *argument, bool before,
+                              bool must_come, struct grammar_part *part) {
+    struct grammar_part *both = new_parts(ask, 2), *own = new_parts(ask, 1);
+    if (!both || !own)
+        return STATUS_NOMEM;
+    both[before ? 1 : 0] = *argument;
+    both[before ? 0 : 1] = text_part(SPAN(", "));
+    *own = list_part(GRAMMAR_SEQUENCE, both, 2);
+    *part = must_come ? *own : maybe_part(own);
+    return STATUS_OK;
+}
+
+/* At least one of the arguments (n > 0), none of which must come: some of the first half and perhaps some of the other, or some
+ * of the other alone. So each of them stands in the form about log2(n) times, and not n. `parted`: the same with commas before
+ * them, each of which may be left out. */
+static enum status put_some(struct ask *ask, const struct grammar_part *arguments,
+                            const struct grammar_part *parted, size_t n,
+                            struct grammar_part *part) {
+    const size_t half = n - n / 2;
+    if (n == 1) {
+        *part = arguments[0];
+        return STATUS_OK;
+    }
+    struct grammar_part *either = new_parts(ask, 2), *first = new_parts(ask, 1 + n - half);
+    if (!either || !first)
+        return STATUS_NOMEM;
+    TRY(put_some(ask, arguments, parted, half, &first[0]));
+    memcpy(&first[1], &parted[half], (n - half) * sizeof *first);
+    either[0] = list_part(GRAMMAR_SEQUENCE, first, 1 + n - half);
+    TRY(put_some(ask, arguments + half, parted + half, n - half, &either[1]));
+    *part = list_part(GRAMMAR_EITHER, either, 2);
+    return STATUS_OK;
+}
+
+/* Commas stand behind the arguments before the first that must come, and before those behind it. */
+static enum status put_list(struct ask *ask, const struct tools_parameter *list,
+                            const struct grammar_part *arguments, size_t n,
+                            struct grammar_part *part) {
+    struct grammar_part *parts = new_parts(ask, n), *some = new_parts(ask, 1);
+    size_t first = 0;
+    if (!parts || !some)
+        return STATUS_NOMEM;
+    while (first < n && !list[first].must_come)
+        first++;
+    for (size_t i = 0; i < n; i++) {
+        if (i == first)
+            parts[i] = arguments[i];
+        else
+            TRY(put_parted(ask, &arguments[i], i > first || first == n, list[i].must_come,
+                           &parts[i]));
+    }
+    *part = list_part(GRAMMAR_SEQUENCE, parts, n);
+    if (first < n || n == 0)
+        return STATUS_OK;
+    if (n > FREE_MAX)
+        return STATUS_LIMIT;
+    TRY(put_some(ask, arguments, parts, n, some));
+    *part = maybe_part(some);
+    return STATUS_OK;
+}
+
+/* Any arguments, or none. */
+static enum status put_any_list(struct ask *ask, const struct tool *tool,
+                                struct grammar_part *part) {
+    struct grammar_part *own = new_parts(ask, 3);
+    if (!own)
+        return STATUS_NOMEM;
+    TRY(put_argument(ask, tool, NULL, &own[0]));
+    TRY(put_parted(ask, &own[0], true, false, &own[1]));
+    own[1].max = GRAMMAR_NO_BOUND;
+    own[2] = list_part(GRAMMAR_SEQUENCE, own, 2);
+    *part = maybe_part(&own[2]);
+    return STATUS_OK;
+}
+
+/* A custom tool's only argument. */
+static enum status put_input(struct ask *ask, const struct tool *tool, struct grammar_part *part) {
+    struct grammar_part *parts = new_parts(ask, 3);
+    if (!parts)
+        return STATUS_NOMEM;
+    parts[0] = text_part(SPAN(TEMPLATE_TOOL_INPUT "="));
+    parts[1] = *tool->input;
+    parts[2] = text_part(SPAN(")"));
+    *part = list_part(GRAMMAR_SEQUENCE, parts, 3);
+    return STATUS_OK;
+}
+
+enum status tools_python_part(struct ask *ask, const struct toolbox *box, const struct tool *tool,
+                              struct grammar_part *part) {
+    struct grammar_part *parts = new_parts(ask, 2), *arguments;
+    struct tools_parameter *list;
+    size_t n = 0;
+    if (tool->input)
+        return put_input(ask, tool, part);
+    if (!parts)
+        return STATUS_NOMEM;
+    if (box->loose && !tool->strict) {
+        TRY(put_any_list(ask, tool, &parts[0]));
+    } else {
+        TRY(tools_parameters(ask, tool, &list, &n));
+        arguments = new_parts(ask, n);
+        if (!arguments)
+            return STATUS_NOMEM;
+        for (size_t i = 0; i < n; i++)
+            TRY(put_argument(ask, tool, &list[i], &arguments[i]));
+        TRY(put_list(ask, list, arguments, n, &parts[0]));
+    }
+    parts[1] = text_part(SPAN(")"));
+    parts[1].region = SPAN(TOOLS_END);
+    *part = list_part(GRAMMAR_SEQUENCE, parts, 2);
+    return STATUS_OK;
+}
