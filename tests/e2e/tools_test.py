@@ -34,7 +34,7 @@ STRICT = """{%- for m in messages %}{% if 'tool_calls' in m and m.tool_calls | l
 {%- endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"""  # asks whether a member is there, as Llama 3's does
 MARKS = {"<tool_call>": 257, "</tool_call>": 258}
 FORMATS = {"llama3": ["<|python_tag|>"], "mistral": ["[TOOL_CALLS]", "[ARGS]"], "mistral-id": ["[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"],
-           "mistral-list": ["[TOOL_CALLS]"], "qwen3-coder": ["<tool_call>", "</tool_call>"], "chatglm3": ["<|assistant|>"]}
+           "mistral-list": ["[TOOL_CALLS]"], "qwen3-coder": ["<tool_call>", "</tool_call>"], "chatglm3": []}  # its mark is what the template above writes
 WEATHER = {"type": "object", "properties": {"city": {"enum": ["Paris", "Oslo"], "description": "which"}, "days": {"type": "integer", "minimum": 1, "maximum": 9}},
            "required": ["city", "days"], "additionalProperties": False}
 CLOCK = {"type": "object", "properties": {"zone": {"type": "string", "pattern": "^[A-Z]{3}$"}}, "required": ["zone"], "additionalProperties": False}
@@ -158,22 +158,19 @@ def of_every_format(folder):
     """The options choose the format, its marks are special tokens: every answer is valid, and the same whole and streamed; custom tools, too."""
     model(folder, True, marks={mark: 257 + i for i, mark in enumerate(sorted({mark for marks in FORMATS.values() for mark in marks}))})
     n_calls = 0
+    asked = list(bodies())[:4] + [body(tools=TOOLS + CUSTOM + [custom("say")], tool_choice=chosen(kind), seed=3, n=1, max_tokens=100) for kind in ("id", "say")]
     for name in FORMATS:
-        with Cluster("--mixed", 1, "--tool-format", name, model=str(folder)) as cluster:
+        with Cluster("--mixed", 1, "--tool-format", name, model=str(folder)) as cluster, ThreadPoolExecutor(len(asked)) as pool:
             assert cluster.logged(rf"router ready.* tools={name} "), name
-            for wanted in list(bodies())[:4]:
-                got = whole(cluster.port, wanted)
-                valid({**wanted, "parallel_tool_calls": wanted["parallel_tool_calls"] and name not in ("llama3", "chatglm3")}, got)
-                again = streamed(cluster.port, wanted)
-                assert [(c, [k[1:] for k in calls], e) for c, calls, e in again] == \
-                    [(c, [k[1:] for k in calls], e) for c, calls, e in got], (name, again, got)
-                n_calls += sum(end == "tool_calls" for _, _, end in got)
-            for kind in ("id", "say"):
-                wanted = body(tools=TOOLS + CUSTOM + [custom("say")], tool_choice=chosen(kind), seed=3, n=1, max_tokens=100)
-                (_, ((_, *call),), end), = whole(cluster.port, wanted)
-                assert call[:2] == ["custom", kind] and (kind == "say" or end == "tool_calls" and re.fullmatch(TEXTS[kind], call[2])), (name, call, end)
-                (_, ((_, *again),), _), = streamed(cluster.port, wanted)
-                assert again == call, (name, again, call)
+            whole_ones, streamed_ones = ([[(content, [call[1:] for call in calls], end) for content, calls, end in one]
+                                          for one in pool.map(lambda wanted: ask(cluster.port, wanted), asked)] for ask in (whole, streamed))
+            assert streamed_ones == whole_ones, (name, streamed_ones, whole_ones)
+        for wanted, one in zip(asked[:4], whole_ones):
+            valid({**wanted, "parallel_tool_calls": wanted["parallel_tool_calls"] and name not in ("llama3", "chatglm3")},
+                  [(content, [(i, *call) for i, call in enumerate(calls)], end) for content, calls, end in one])
+            n_calls += sum(end == "tool_calls" for _, _, end in one)
+        for kind, ((_, (call,), end),) in zip(("id", "say"), whole_ones[4:]):
+            assert call[:2] == ("custom", kind) and (kind == "say" or end == "tool_calls" and re.fullmatch(TEXTS[kind], call[2])), (name, call, end)
     assert n_calls >= 2 * len(FORMATS), n_calls
     with Cluster("--mixed", 1, "--tool-format", "none", model=str(folder)) as cluster:
         assert cluster.logged(r"router ready.* tools=none "), "none"
@@ -191,7 +188,8 @@ def of_chatglm(folder):
     model(folder, True, None, {role: 257 + i for i, role in enumerate(ROLES)}, lambda config, _: config.update(seq_length=2048), "chatglm")
     with Cluster("--mixed", 1, model=str(folder)) as cluster:
         assert cluster.logged(r"router ready.* tools=chatglm3 ")
-        asked = list(bodies())[:4] + [body(tool_choice="auto", parallel_tool_calls=False, seed=i, n=4) for i in range(4)]
+        asked = list(bodies())[:4] + [
+            body(tool_choice="auto", parallel_tool_calls=False, seed=i, n=4, logit_bias={"261": 3 * (i % 2)}) for i in range(4)]  # that of the mark
         with ThreadPoolExecutor(4) as pool:
             got = list(pool.map(lambda wanted: whole(cluster.port, wanted), asked))
             again = list(pool.map(lambda wanted: streamed(cluster.port, wanted), asked))
