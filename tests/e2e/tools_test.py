@@ -44,7 +44,7 @@ USER = [{"role": "user", "content": "What now?"}]
 
 
 def longer(config, _):
-    config.update(max_position_embeddings=2048)
+    config.update(max_position_embeddings=4096)
 
 
 def model(folder, special, template=TEMPLATE, marks=MARKS, edit=longer, variant="qwen3"):
