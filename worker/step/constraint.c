@@ -14,6 +14,12 @@
 #define MASK_BYTES ((size_t)64 << 20)
 #define SWEEP_NS   NS_PER_S
 
+/* Work of the masks of one sequence, in steps of some 10 ns (model/text/grammar/grammar.h): what it has at first, which is
+ * the most that it may save up, and what each token adds. One mask may cost the first view of a string over a large vocabulary, 2
+ * ms; who has costly ones all the time ends. */
+#define STEPS_MAX   (2 * (uint64_t)GRAMMARS_MASK_STEPS)
+#define STEPS_TOKEN (GRAMMARS_MASK_STEPS / 50)
+
 enum status constraint_init(struct constraint *constraint,
                             const struct constraint_options *options) {
     uint32_t n_words = sampling_bit_words(options->n_vocab);
@@ -52,6 +58,7 @@ void constraint_fini(struct constraint *constraint) {
 static void take(struct constrained *at, const struct grammars_made *made) {
     at->state = made->state;
     at->n_followed = made->n_followed;
+    at->n_steps = STEPS_MAX;
 }
 
 enum status constraint_open(struct constraint *constraint, uint32_t slot, uint64_t serial,
@@ -151,7 +158,8 @@ static void fill(const struct constraint *constraint, struct constrained *at, ui
     const struct grammar_mask *mask;
     uint32_t n_tokens = constraint->grammars.vocabulary->n_tokens;
     ASSERT(n_tokens <= constraint->options.n_vocab);
-    if (!at->is_lost && grammar_mask(at->state, &mask) != STATUS_OK)
+    at->n_steps = at->n_steps + STEPS_TOKEN < STEPS_MAX ? at->n_steps + STEPS_TOKEN : STEPS_MAX;
+    if (!at->is_lost && grammar_mask_within(at->state, &at->n_steps, &mask) != STATUS_OK)
         at->is_lost = true;
     if (at->is_lost)
         return;

@@ -33,6 +33,7 @@ struct constrained {
     uint64_t serial;             /* of the sequence; 0: none */
     struct grammar_state *state; /* owned; NULL: it is being made */
     uint32_t n_followed;         /* output tokens it has followed */
+    uint64_t n_steps;            /* of work that its next mask may take: each token adds some */
     bool is_lost;                /* they are no text of the grammar, or are beyond its bounds */
 };
 

@@ -16,9 +16,6 @@
 
 #define UNPACK_BYTES ((size_t)1 << 20)
 
-/* A mask is made by the engine thread: 2,000,000 steps of it are some 20 ms. */
-#define MASK_STEPS_MAX 2000000u
-
 /* In the list `kept`, or only held by jobs once newer ones took its place. */
 struct kept_grammar {
     struct list at;
@@ -57,7 +54,7 @@ static enum status compile(struct grammars *grammars, struct kept_grammar *kept,
     struct grammar_limits limits = grammar_limits;
     const struct grammar_part *part;
     struct arena arena;
-    limits.n_mask_steps = MASK_STEPS_MAX;
+    limits.n_mask_steps = GRAMMARS_MASK_STEPS;
     TRY(need_vocabulary(grammars, error));
     arena_init(&arena, UNPACK_BYTES);
     enum status status =

@@ -301,6 +301,7 @@ enum status grammar_compile(const struct grammar_part *part, struct grammar_voca
                                     .n_threads = limits->n_threads,
                                     .clip = vocabulary ? vocabulary->n_bytes_max + 1 : 1};
         status = machine_init(&grammar->machine, &grammar->program, of);
+        machine_allow(&grammar->machine, limits->n_steps);
         if (status == STATUS_OK)
             status = machine_start(&grammar->machine, &grammar->start);
         if (status != STATUS_OK)

@@ -72,7 +72,7 @@ struct grammar_limits {
     size_t n_bytes_kept;   /* of automata while it is used */
     uint32_t n_frames;     /* of all its stacks */
     uint32_t n_threads;    /* readings of one text at a time */
-    uint64_t n_mask_steps; /* of one mask's work */
+    uint64_t n_mask_steps; /* of the work of one mask, one token, or 64 bytes that are followed */
 };
 
 extern const struct grammar_limits grammar_limits;
@@ -142,6 +142,11 @@ void grammar_state_key(const struct grammar_state *state, uint64_t key[2]);
  * grammar_may_end(). Held by the caller until grammar_mask_unref(). STATUS_UNSUPPORTED without a
  * vocabulary; STATUS_LIMIT; STATUS_NOMEM. */
 NODISCARD enum status grammar_mask(struct grammar_state *state, const struct grammar_mask **mask);
+
+/* The same, with at most *n_steps of work, where the grammar's own bound is not less; what it took is
+ * taken off. A mask that is known takes none. */
+NODISCARD enum status grammar_mask_within(struct grammar_state *state, uint64_t *n_steps,
+                                          const struct grammar_mask **mask);
 void grammar_mask_unref(const struct grammar_mask *mask);
 
 /* ((n_tokens + 31) / 32) words: bit i % 32 of word i / 32 is token i. */

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define FOLLOW_BYTES 64u /* of text, for which as much work is allowed as for a mask */
+
 static void enlist(struct grammar_state *state) {
     struct grammar *grammar = state->grammar;
     pthread_mutex_lock(&grammar->lock);
@@ -216,6 +218,7 @@ enum status grammar_accept(struct grammar_state *state, uint32_t token) {
     if (!is_special && text.n == 0)
         return STATUS_CONFLICT;
     pthread_mutex_lock(&grammar->lock);
+    machine_allow(&grammar->machine, grammar->limits.n_mask_steps);
     enum status status = STATUS_OK;
     if (is_special) {
         const struct grammar_step *step = newest(state);
@@ -240,6 +243,7 @@ enum status grammar_follow(struct grammar_state *state, struct span text, size_t
     struct grammar *grammar = state->grammar;
     *n_followed = 0;
     pthread_mutex_lock(&grammar->lock);
+    machine_allow(&grammar->machine, grammar->limits.n_mask_steps * (1 + text.n / FOLLOW_BYTES));
     enum status status = run(state, text, n_followed);
     if (*n_followed > 0) { /* as far as it went */
         enum status kept = remember(state);
@@ -280,6 +284,12 @@ void grammar_state_key(const struct grammar_state *state, uint64_t key[2]) {
 }
 
 enum status grammar_mask(struct grammar_state *state, const struct grammar_mask **mask) {
+    uint64_t n_steps = UINT64_MAX;
+    return grammar_mask_within(state, &n_steps, mask);
+}
+
+enum status grammar_mask_within(struct grammar_state *state, uint64_t *n_steps,
+                                const struct grammar_mask **mask) {
     struct grammar *grammar = state->grammar;
     struct grammar_vocabulary *vocabulary = grammar->vocabulary;
     const struct grammar_step *step = newest(state);
@@ -294,8 +304,12 @@ enum status grammar_mask(struct grammar_state *state, const struct grammar_mask 
     struct grammar_mask *made = store_get(&vocabulary->store, key);
     enum status status = STATUS_OK;
     if (!made) {
-        status = mask_make(&grammar->machine, vocabulary, grammar->hash, threads, step->n,
-                           grammar->limits.n_mask_steps, &made);
+        uint64_t n_done = grammar->machine.automaton.n_steps;
+        uint64_t n_steps_max = grammar->limits.n_mask_steps;
+        machine_allow(&grammar->machine, *n_steps < n_steps_max ? *n_steps : n_steps_max);
+        status = mask_make(&grammar->machine, vocabulary, grammar->hash, threads, step->n, &made);
+        n_done = grammar->machine.automaton.n_steps - n_done;
+        *n_steps -= n_done < *n_steps ? n_done : *n_steps;
         if (status == STATUS_OK)
             store_put(&vocabulary->store, key, made);
     }

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <xxhash.h>
 
+#define SORT_STEPS 8u /* of work, for each node of a closure: it is sorted, hashed and copied */
+
 /* Room for n more of `unit` bytes each. */
 static enum status reserve(struct automaton *automaton, void *array, uint32_t used, uint32_t n,
                            uint32_t *size, size_t unit) {
@@ -47,7 +49,8 @@ static void make_classes(struct automaton *automaton) {
 
 enum status automaton_init(struct automaton *automaton, const struct program *program,
                            uint64_t n_bytes_max) {
-    *automaton = (struct automaton){.program = program, .n_bytes_max = n_bytes_max};
+    *automaton = (struct automaton){
+        .program = program, .n_bytes_max = n_bytes_max, .n_steps_max = UINT64_MAX};
     make_classes(automaton);
     automaton->n_slots = 256;
     automaton->slots = calloc(automaton->n_slots, sizeof *automaton->slots);
@@ -94,14 +97,15 @@ static int compare_nodes(const void *left, const void *right) {
     return (a > b) - (a < b);
 }
 
-/* Closes seeds over empty edges; the nodes that matter come into automaton->list, sorted. Answers
- * their count. */
-static uint32_t close_over(struct automaton *automaton, const uint32_t *seeds, uint32_t n,
-                           uint32_t end) {
+/* Closes seeds over empty edges; the nodes that matter (*n_closed) come into automaton->list,
+ * sorted. */
+static enum status close_over(struct automaton *automaton, const uint32_t *seeds, uint32_t n,
+                              uint32_t end, uint32_t *n_closed) {
     const struct program *program = automaton->program;
     uint32_t *list = automaton->list;
     uint32_t n_list = 0;
     uint32_t mark = ++automaton->mark;
+    uint64_t n_edges = n;
     for (uint32_t i = 0; i < n; i++)
         if (automaton->seen[seeds[i]] != mark && program->nodes[seeds[i]].is_live) {
             automaton->seen[seeds[i]] = mark;
@@ -111,6 +115,7 @@ static uint32_t close_over(struct automaton *automaton, const uint32_t *seeds, u
         for (uint32_t e = program->nodes[list[i]].first; e != PROGRAM_NONE;
              e = program->edges[e].next) {
             const struct program_edge *edge = &program->edges[e];
+            n_edges++;
             if (edge->kind != EDGE_EMPTY || automaton->seen[edge->to] == mark ||
                 !program->nodes[edge->to].is_live)
                 continue;
@@ -128,7 +133,8 @@ static uint32_t close_over(struct automaton *automaton, const uint32_t *seeds, u
             list[n_kept++] = list[i];
     }
     qsort(list, n_kept, sizeof *list, compare_nodes);
-    return n_kept;
+    *n_closed = n_kept;
+    return automaton_work(automaton, n_list + n_edges + (uint64_t)n_kept * SORT_STEPS);
 }
 
 static enum status grow_slots(struct automaton *automaton) {
@@ -156,6 +162,7 @@ static enum status gather(struct automaton *automaton, const struct set *set, ui
     *at = automaton->n_members;
     for (uint32_t i = 0; i < set->n_members; i++) {
         uint32_t node = automaton->members[set->members + i];
+        TRY(automaton_work(automaton, 1));
         for (uint32_t e = program->nodes[node].first; e != PROGRAM_NONE;
              e = program->edges[e].next) {
             const struct program_edge *edge = &program->edges[e];
@@ -173,6 +180,7 @@ static enum status gather(struct automaton *automaton, const struct set *set, ui
 static enum status add_call(struct automaton *automaton, struct set *set, uint32_t rule) {
     if (!automaton->program->rules[rule].is_productive)
         return STATUS_OK;
+    TRY(automaton_work(automaton, 1 + set->n_calls / 8));
     for (uint32_t i = 0; i < set->n_calls; i++)
         if (automaton->calls[set->calls + i].rule == rule)
             return STATUS_OK;
@@ -186,6 +194,7 @@ static enum status add_call(struct automaton *automaton, struct set *set, uint32
 }
 
 static enum status add_token(struct automaton *automaton, struct set *set, uint32_t token) {
+    TRY(automaton_work(automaton, 1 + set->n_tokens / 8));
     for (uint32_t i = 0; i < set->n_tokens; i++)
         if (automaton->tokens[set->tokens + i].token == token)
             return STATUS_OK;
@@ -220,6 +229,7 @@ static enum status describe(struct automaton *automaton, struct set *set) {
             const struct program_edge *edge = &program->edges[e];
             if (!program->nodes[edge->to].is_live)
                 continue;
+            TRY(automaton_work(automaton, 1 + (uint64_t)(edge->high - edge->low) / 4));
             if (edge->kind == EDGE_BYTES)
                 take_bytes(set, edge->low, edge->high);
             else if (edge->kind == EDGE_CALL)
@@ -286,7 +296,8 @@ static enum status intern(struct automaton *automaton, uint32_t rule, uint32_t n
 enum status automaton_start(struct automaton *automaton, uint32_t rule, uint32_t *set) {
     if (automaton->starts[rule] == SET_UNKNOWN) {
         const struct program_rule *of = &automaton->program->rules[rule];
-        uint32_t n = close_over(automaton, &of->start, 1, of->end);
+        uint32_t n;
+        TRY(close_over(automaton, &of->start, 1, of->end, &n));
         TRY(intern(automaton, rule, n, &automaton->starts[rule]));
     }
     *set = automaton->starts[rule];
@@ -315,11 +326,13 @@ enum status automaton_step_slow(struct automaton *automaton, uint32_t set, uint8
     uint32_t rule = from->rule;
     uint32_t n = 0;
     uint32_t mark = ++automaton->mark;
+    uint64_t n_edges = from->n_members;
     for (uint32_t i = 0; i < from->n_members; i++) {
         uint32_t node = automaton->members[from->members + i];
         for (uint32_t e = program->nodes[node].first; e != PROGRAM_NONE;
              e = program->edges[e].next) {
             const struct program_edge *edge = &program->edges[e];
+            n_edges++;
             if (edge->kind != EDGE_BYTES || byte < edge->low || byte > edge->high ||
                 automaton->seen[edge->to] == mark)
                 continue;
@@ -327,7 +340,8 @@ enum status automaton_step_slow(struct automaton *automaton, uint32_t set, uint8
             automaton->seeds[n++] = edge->to;
         }
     }
-    n = close_over(automaton, automaton->seeds, n, program->rules[rule].end);
+    TRY(automaton_work(automaton, n_edges));
+    TRY(close_over(automaton, automaton->seeds, n, program->rules[rule].end, &n));
     TRY(intern(automaton, rule, n, to));
     automaton->rows[automaton->sets[set].row + automaton->classes[byte]] = *to;
     return STATUS_OK;
@@ -336,7 +350,8 @@ enum status automaton_step_slow(struct automaton *automaton, uint32_t set, uint8
 /* The closed set of seeds that lie among the members. */
 static enum status set_of(struct automaton *automaton, uint32_t rule, uint32_t nodes, uint32_t n,
                           uint32_t *set) {
-    n = close_over(automaton, automaton->members + nodes, n, automaton->program->rules[rule].end);
+    TRY(close_over(automaton, automaton->members + nodes, n, automaton->program->rules[rule].end,
+                   &n));
     return intern(automaton, rule, n, set);
 }
 

@@ -77,15 +77,24 @@ struct automaton {
     uint32_t *starts; /* owned (n_rules): set that a rule begins in, SET_UNKNOWN at first */
     uint32_t *seen;   /* owned (n_nodes) */
     uint32_t mark;
-    uint32_t *list;  /* owned (n_nodes): of a closure */
-    uint32_t *seeds; /* owned (n_nodes) */
+    uint32_t *list;   /* owned (n_nodes): of a closure */
+    uint32_t *seeds;  /* owned (n_nodes) */
+    uint64_t n_steps; /* of work so far: nodes, edges and threads that were looked at */
+    uint64_t n_steps_max;
 };
 
 NODISCARD enum status automaton_init(struct automaton *automaton, const struct program *program,
                                      uint64_t n_bytes_max);
 void automaton_fini(struct automaton *automaton);
 
-/* The set that a rule begins in. STATUS_LIMIT past the bound of memory, STATUS_NOMEM. */
+/* Counts work, which all that is walked here is. STATUS_LIMIT past what was allowed. */
+NODISCARD static inline enum status automaton_work(struct automaton *automaton, uint64_t n_steps) {
+    automaton->n_steps += n_steps;
+    return automaton->n_steps > automaton->n_steps_max ? STATUS_LIMIT : STATUS_OK;
+}
+
+/* The set that a rule begins in. STATUS_LIMIT past the bounds of memory and work,
+ * STATUS_NOMEM. */
 NODISCARD enum status automaton_start(struct automaton *automaton, uint32_t rule, uint32_t *set);
 
 /* Where a set leads over a byte; SET_DEAD: nowhere. Errors as above. */

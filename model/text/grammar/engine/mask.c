@@ -35,7 +35,6 @@ struct masking {
     struct threads walked; /* of the levels */
     struct threads behind; /* of the memos */
     struct memo memos[MEMO_SLOTS];
-    uint64_t n_steps; /* left */
 };
 
 static void allow(struct masking *masking, uint32_t token) {
@@ -73,9 +72,7 @@ static enum status walk(struct masking *masking, uint32_t root, const struct thr
             continue;
         }
         uint32_t n_above = above->end - above->begin;
-        if (masking->n_steps < n_above)
-            return STATUS_LIMIT;
-        masking->n_steps -= n_above;
+        TRY(automaton_work(&machine->automaton, n_above));
         walked->n = above->end;
         TRY(threads_reserve(walked, machine_room(machine)));
         TRY(machine_byte(machine, walked->at + above->begin, n_above, node->byte, walked, NULL, 0));
@@ -146,6 +143,7 @@ static enum status look(struct masking *masking, const struct view *view, struct
         const struct memo *memo;
         if (exit->cost > max)
             continue;
+        TRY(automaton_work(&masking->machine->automaton, 1));
         TRY(recall(masking, view, thread, exit, &memo));
         if (memo->n == 0)
             continue;
@@ -181,7 +179,7 @@ static enum status mask_threads(struct masking *masking, const struct thread *fr
 
 enum status mask_make(struct machine *machine, struct grammar_vocabulary *vocabulary,
                       const uint64_t grammar[2], const struct thread *from, uint32_t n,
-                      uint64_t n_steps, struct grammar_mask **mask) {
+                      struct grammar_mask **mask) {
     uint32_t n_words = (vocabulary->n_tokens + 31) / 32;
     struct masking *masking = calloc(1, sizeof *masking);
     struct level *levels = calloc(vocabulary->n_bytes_max + 2, sizeof *levels);
@@ -193,8 +191,7 @@ enum status mask_make(struct machine *machine, struct grammar_vocabulary *vocabu
                                     .vocabulary = vocabulary,
                                     .grammar = grammar,
                                     .mask = made,
-                                    .levels = levels,
-                                    .n_steps = n_steps};
+                                    .levels = levels};
         status = mask_threads(masking, from, n);
         threads_fini(&masking->walked);
         threads_fini(&masking->behind);

@@ -17,11 +17,11 @@ struct grammar_mask {
     uint32_t bits[]; /* ((n_tokens + 31) / 32): bit i % 32 of word i / 32 is token i */
 };
 
-/* The mask of from[0..n), made anew. `n_steps`: how many steps of threads it may take. STATUS_LIMIT past
- * a bound, STATUS_NOMEM. On success the caller holds *mask. */
+/* The mask of from[0..n), made anew. STATUS_LIMIT past a bound of the machine, that of work among them
+ * (machine_allow), STATUS_NOMEM. On success the caller holds *mask. */
 NODISCARD enum status mask_make(struct machine *machine, struct grammar_vocabulary *vocabulary,
                                 const uint64_t grammar[2], const struct thread *from, uint32_t n,
-                                uint64_t n_steps, struct grammar_mask **mask);
+                                struct grammar_mask **mask);
 
 /* The key of from[0..n)'s mask: equal content has equal keys. */
 void mask_key(const struct machine *machine, const uint64_t grammar[2], const struct thread *from,

@@ -54,6 +54,12 @@ void machine_fini(struct machine *machine) {
     *machine = (struct machine){0};
 }
 
+void machine_allow(struct machine *machine, uint64_t n_steps) {
+    struct automaton *automaton = &machine->automaton;
+    automaton->n_steps_max =
+        n_steps < UINT64_MAX - automaton->n_steps ? automaton->n_steps + n_steps : UINT64_MAX;
+}
+
 /* A list of threads that is being closed: those from `first` on. */
 struct closure {
     struct machine *machine;
@@ -70,6 +76,8 @@ static struct closure closure_begin(struct machine *machine, struct threads *out
     return (struct closure){.machine = machine, .out = out, .first = out->n};
 }
 
+#define ADD_STEPS 4u /* of work, for a thread: its frame is hashed and looked up */
+
 /* Puts a thread on the list, once. */
 static enum status add(struct closure *closure, struct thread thread) {
     struct machine *machine = closure->machine;
@@ -80,6 +88,7 @@ static enum status add(struct closure *closure, struct thread thread) {
     for (; machine->slots[at].mark == machine->mark; at = (at + 1) & (machine->n_slots - 1))
         if (machine->slots[at].set == thread.set && machine->slots[at].stack == thread.stack)
             return STATUS_OK;
+    TRY(automaton_work(&machine->automaton, ADD_STEPS));
     /* Those that only pass on (ends, calls) count too: they are work. */
     if (closure->out->n - closure->first >= machine->n_threads_max * 2)
         return STATUS_LIMIT;

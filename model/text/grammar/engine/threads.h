@@ -58,6 +58,9 @@ NODISCARD enum status machine_init(struct machine *machine, const struct program
                                    struct machine_limits limits);
 void machine_fini(struct machine *machine);
 
+/* How many steps of work (automaton.h) may be done from here on, until it is said anew. */
+void machine_allow(struct machine *machine, uint64_t n_steps);
+
 /* The threads before any text, appended to `out`. STATUS_LIMIT past a bound of the machine,
  * STATUS_NOMEM. */
 NODISCARD enum status machine_start(struct machine *machine, struct threads *out);

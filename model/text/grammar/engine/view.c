@@ -53,6 +53,7 @@ static enum status add_exit(struct making *making, uint32_t node, uint32_t set, 
     uint32_t path = 0;
     while (path < making->n_paths && making->path_sets[path] != set)
         path++;
+    TRY(automaton_work(&making->machine->automaton, path / 8));
     if (path == PATHS_MAX) {
         making->overflows = true;
         return STATUS_OK;
@@ -92,6 +93,7 @@ static enum status walk(struct making *making, uint32_t from) {
         const struct token_node *node = &vocabulary->nodes[i];
         uint32_t before = making->sets[node->depth - 1];
         uint32_t to;
+        TRY(automaton_work(automaton, 1));
         TRY(automaton_step(automaton, before, node->byte, &to));
         if (to == SET_DEAD) {
             i = node->skip;

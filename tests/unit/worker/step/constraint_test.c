@@ -105,9 +105,8 @@ static void open_ready(uint32_t slot, uint64_t serial, const char *regex) {
 static struct sampling sampling;
 static struct sample_params params;
 
-/* The ids that may follow an output, as letters; '$': the end. */
-static const char *allowed(uint32_t slot, uint64_t serial, const char *output, bool ban_ends) {
-    static char text[N_VOCAB + 1];
+/* Asks what may follow an output; the mask lies in params. */
+static void mask(uint32_t slot, uint64_t serial, const char *output, bool ban_ends) {
     uint32_t ids[300] = {7, 7, 7};
     uint32_t n = (uint32_t)strlen(output);
     for (uint32_t i = 0; i < n; i++)
@@ -119,7 +118,13 @@ static const char *allowed(uint32_t slot, uint64_t serial, const char *output, b
                                  .ban_ends = ban_ends,
                                  .serial = serial};
     constraint_mask(&constraint, 1, slot, &view, &params);
+}
+
+/* The ids that may follow an output, as letters; '$': the end. */
+static const char *allowed(uint32_t slot, uint64_t serial, const char *output, bool ban_ends) {
+    static char text[N_VOCAB + 1];
     uint32_t n_allowed = 0;
+    mask(slot, serial, output, ban_ends);
     for (uint32_t id = 0; id < 32 * WORDS; id++)
         if (sampling_has_bit(params.allowed_bits, id)) {
             ck_assert(id < 128 || id == END);
@@ -280,6 +285,40 @@ START_TEST(what_cannot_be_compiled_is_told_and_tried_again) {
 }
 END_TEST
 
+/* The masks of a form cost what its sequence has saved up: who has costly ones all the time ends, the others do not. */
+START_TEST(masks_that_cost_much_all_the_time_end_their_sequence) {
+    static const char *const forms[][2] = {{"[ -~]*x(?:[ -~][ -~]){200}(?:", ")"},
+                                           {"[!-~]*a(?:[!-~][!-~]){250}(?:", ")"},
+                                           {"(?:[ -~]*x(?:[ -~][ -~]){150}(?:", ")){1,9}"}};
+    /* Many bytes that lead to places of their own. */
+    static const char tail[] = "b1|c2|d3|e4|f5|g6|h7|i8|j9|k0|l_|m-|n=|o;|p,|q:|r<|s>|t@|u#|v%|w&";
+    static const char letters[] = "axaaxxaxxxaaaxaxaaaaxaxaxxx";
+    char text[290] = "", form[200];
+    for (uint32_t i = 0; i < 3; i++) {
+        uint32_t n = 0;
+        reset();
+        snprintf(form, sizeof form, "%s%s%s", forms[i][0], tail, forms[i][1]);
+        open_ready(0, 1 + i, form);
+        const struct constrained *at = &constraint.slots[0];
+        uint64_t n_first = at->n_steps;
+        for (text[0] = '\0'; n < 280 && !at->is_lost; text[n] = '\0') {
+            mask(0, 1 + i, text, false);
+            ck_assert_uint_le(at->n_steps, n_first);
+            text[n] = letters[(n * n + n / 5) % (sizeof letters - 1)];
+            n++;
+        }
+        ck_assert_uint_lt(n, 280);
+        ck_assert_str_eq(allowed(0, 1 + i, text, false), "");
+    }
+    open_ready(1, 9, "[ax]{1,299}");
+    text[0] = '\0';
+    for (uint32_t n = 0; n < 280; text[++n] = '\0') {
+        ck_assert_str_eq(allowed(1, 9, text, false), n > 0 ? "ax$" : "ax");
+        text[n] = letters[n % (sizeof letters - 1)];
+    }
+}
+END_TEST
+
 /* Bounds: compiled grammars, their bytes, what is under way. */
 START_TEST(grammars_that_were_not_asked_for_the_longest_leave) {
     char regex[16];
@@ -360,6 +399,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_grammar_is_made_once_and_its_waiters_are_told_in_turn);
     tcase_add_test(tests, a_long_output_is_followed_beside_the_engine);
     tcase_add_test(tests, what_cannot_be_compiled_is_told_and_tried_again);
+    tcase_add_test(tests, masks_that_cost_much_all_the_time_end_their_sequence);
     tcase_add_test(tests, grammars_that_were_not_asked_for_the_longest_leave);
     tcase_add_test(tests, what_is_under_way_has_a_bound);
     tcase_add_test(tests, what_sequences_leave_behind_is_let_go_within_a_second);

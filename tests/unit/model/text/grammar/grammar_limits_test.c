@@ -207,6 +207,109 @@ START_TEST(too_many_readings_are_an_error) {
 }
 END_TEST
 
+/* A fresh grammar's first mask, with at most *n_steps of work. */
+static enum status mask_within(const struct grammar_part *part, uint64_t *n_steps) {
+    struct grammar_vocabulary *vocabulary = grammar_check_vocabulary();
+    struct grammar *grammar = grammar_check_compile(part, vocabulary);
+    struct grammar_state *state;
+    const struct grammar_mask *mask;
+    ck_assert_int_eq(grammar_state_new(grammar, 0, &state), STATUS_OK);
+    enum status status = grammar_mask_within(state, n_steps, &mask);
+    if (status == STATUS_OK)
+        grammar_mask_unref(mask);
+    else /* the state is as it was */
+        grammar_check_mask(state, vocabulary);
+    uint64_t n_left = 0;
+    ck_assert_int_eq(grammar_mask_within(state, &n_left, &mask), STATUS_OK); /* known: no work */
+    grammar_mask_unref(mask);
+    grammar_state_free(state);
+    grammar_unref(grammar);
+    grammar_vocabulary_free(vocabulary);
+    return status;
+}
+
+static const struct grammar_part costly[] = {
+    {.kind = GRAMMAR_REGEX, .text = SPAN("(a|b)*a(a|b){30}c")},
+    {.kind = GRAMMAR_REGEX, .text = SPAN("[\\s\\S]*x[\\s\\S]{400}y")},
+    {.kind = GRAMMAR_JSON_SCHEMA, .text = SPAN("{\"type\": \"string\", \"maxLength\": 9}")},
+    {.kind = GRAMMAR_GBNF, .text = SPAN("root ::= \"a\" root \"a\" | [a-z ]* | root \"b\"")}};
+
+enum { N_COSTLY = sizeof costly / sizeof *costly };
+
+START_TEST(a_masks_work_has_a_bound_at_n_and_n_plus_1) {
+    uint64_t n_left = UINT64_MAX;
+    ck_assert_int_eq(mask_within(&costly[_i], &n_left), STATUS_OK);
+    uint64_t n_steps = UINT64_MAX - n_left;
+    ck_assert_uint_gt(n_steps, 100);
+    n_left = n_steps;
+    ck_assert_int_eq(mask_within(&costly[_i], &n_left), STATUS_OK);
+    ck_assert_uint_eq(n_left, 0);
+    n_left = n_steps - 1;
+    ck_assert_int_eq(mask_within(&costly[_i], &n_left), STATUS_LIMIT);
+    ck_assert_uint_eq(n_left, 0);
+}
+END_TEST
+
+/* A fresh grammar's first byte, as a token or as text. */
+static enum status step_within(const struct grammar_part *part, bool is_token, uint64_t n_steps) {
+    struct grammar_vocabulary *vocabulary = grammar_check_vocabulary();
+    struct grammar_limits limits = grammar_limits;
+    struct grammar *grammar;
+    struct grammar_state *state;
+    struct error error = {0};
+    size_t n;
+    limits.n_mask_steps = n_steps;
+    ck_assert_int_eq(grammar_compile(part, vocabulary, &limits, &grammar, &error), STATUS_OK);
+    ck_assert_int_eq(grammar_state_new(grammar, 0, &state), STATUS_OK);
+    char byte = part->kind == GRAMMAR_JSON_SCHEMA ? '"' : 'a';
+    enum status status = is_token ? grammar_accept(state, (uint8_t)byte)
+                                  : grammar_follow(state, (struct span){&byte, 1}, &n);
+    grammar_state_free(state);
+    grammar_unref(grammar);
+    grammar_vocabulary_free(vocabulary);
+    return status;
+}
+
+START_TEST(a_tokens_work_has_a_bound_at_n_and_n_plus_1) {
+    for (int is_token = 0; is_token < 2; is_token++) {
+        uint64_t low = 0;
+        uint64_t high = (uint64_t)1 << 24;
+        while (high - low > 1) {
+            uint64_t middle = low + (high - low) / 2;
+            if (step_within(&costly[_i], is_token, middle) == STATUS_OK)
+                high = middle;
+            else
+                low = middle;
+        }
+        ck_assert_int_eq(step_within(&costly[_i], is_token, high), STATUS_OK);
+        ck_assert_int_eq(step_within(&costly[_i], is_token, high - 1), STATUS_LIMIT);
+    }
+}
+END_TEST
+
+/* All that may stand at the beginning is looked at before any text. */
+START_TEST(what_a_grammar_begins_with_is_work_too) {
+    enum { N = 600 };
+    static char text[N * 48];
+    strcpy(text, "root ::= r0");
+    for (int i = 1; i < N; i++)
+        snprintf(text + strlen(text), 24, " | r%d", i);
+    for (int i = 0; i < N; i++)
+        snprintf(text + strlen(text), 24, "\nr%d ::= \"%d\" \"a\"?", i, i);
+    struct grammar_part part = {.kind = GRAMMAR_GBNF, .text = span_of(text)};
+    struct grammar_limits limits = grammar_limits;
+    struct grammar *grammar;
+    struct error error = {0};
+    limits.n_threads = N * 2;
+    ck_assert_int_eq(grammar_compile(&part, NULL, &limits, &grammar, &error), STATUS_OK);
+    limits.n_steps = grammar_figures(grammar).n_steps;
+    grammar_unref(grammar);
+    ck_assert_uint_lt(limits.n_steps, N * N);
+    ck_assert_int_eq(grammar_compile(&part, NULL, &limits, &grammar, &error), STATUS_LIMIT);
+    ck_assert_ptr_nonnull(strstr(error.text, "its beginning has too many readings"));
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_test(tests, bounds_have_their_errors_at_n_and_n_plus_1);
     tcase_add_test(tests, a_reference_is_no_walk_through_the_schema);
@@ -215,4 +318,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, frames_that_no_state_has_are_dropped);
     tcase_add_test(tests, threads_share_a_grammar);
     tcase_add_test(tests, too_many_readings_are_an_error);
+    tcase_add_loop_test(tests, a_masks_work_has_a_bound_at_n_and_n_plus_1, 0, N_COSTLY);
+    tcase_add_loop_test(tests, a_tokens_work_has_a_bound_at_n_and_n_plus_1, 0, N_COSTLY);
+    tcase_add_test(tests, what_a_grammar_begins_with_is_work_too);
 }
