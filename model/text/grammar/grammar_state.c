@@ -328,7 +328,10 @@ const uint32_t *grammar_mask_bits(const struct grammar_mask *mask) {
 }
 
 uint32_t grammar_mask_n_allowed(const struct grammar_mask *mask) {
-    return mask->n_allowed;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < (mask->n_tokens + 31) / 32; i++)
+        n += (uint32_t)__builtin_popcount(mask->bits[i]);
+    return n;
 }
 
 enum status grammar_watch(struct grammar_state *state) {

@@ -7,9 +7,11 @@
 #include <string.h>
 #include <xxhash.h>
 
-/* From so many bytes on that lead on, a set's view is taken instead of a walk. */
-#define VIEW_WIDTH 64u
-#define MEMO_SLOTS 64u
+/* From so many bytes on that lead on, a set's view is taken instead of a walk; fewer where every grammar has the set: behind the
+ * backslash of a string stands all that may stand in one. */
+#define VIEW_WIDTH        64u
+#define VIEW_WIDTH_SHARED 8u
+#define MEMO_SLOTS        64u
 
 struct level {
     uint32_t begin; /* of this depth's threads */
@@ -35,6 +37,7 @@ struct masking {
     struct threads walked; /* of the levels */
     struct threads behind; /* of the memos */
     struct memo memos[MEMO_SLOTS];
+    uint32_t *inside; /* owned (n_words), or NULL: nobody needed it yet */
 };
 
 static void allow(struct masking *masking, uint32_t token) {
@@ -120,22 +123,37 @@ static enum status recall(struct masking *masking, const struct view *view, stru
     return STATUS_OK;
 }
 
-static void allow_inside(struct masking *masking, const struct view *view, uint32_t max) {
+/* Allows the tokens of a view that cost at most `max`: those one by one, or all without the others,
+ * whichever are fewer. */
+static enum status allow_inside(struct masking *masking, const struct view *view, uint32_t max) {
     uint32_t n_words = (masking->vocabulary->n_tokens + 31) / 32;
     uint32_t *bits = masking->mask->bits;
-    if (view->cost_max <= max) {
-        for (uint32_t i = 0; i < n_words; i++)
-            bits[i] |= view->bits[i];
-        return;
+    const uint32_t *inside = view->bits;
+    uint32_t n = view->cost_max > max ? view->ends[max] : view->n_inside;
+    if (n < view->n_inside / 2) {
+        for (uint32_t i = 0; i < n; i++)
+            bits[view->tokens[i] / 32] |= 1u << view->tokens[i] % 32;
+        return STATUS_OK;
     }
-    for (uint32_t i = 0; i < view->ends[max]; i++)
-        bits[view->tokens[i] / 32] |= 1u << view->tokens[i] % 32;
+    if (n < view->n_inside) {
+        if (!masking->inside)
+            masking->inside = malloc((n_words + 1) * sizeof *masking->inside);
+        if (!masking->inside)
+            return STATUS_NOMEM;
+        memcpy(masking->inside, inside, n_words * sizeof *inside);
+        for (uint32_t i = n; i < view->n_inside; i++)
+            masking->inside[view->tokens[i] / 32] &= ~(1u << view->tokens[i] % 32);
+        inside = masking->inside;
+    }
+    for (uint32_t i = 0; i < n_words; i++)
+        bits[i] |= inside[i];
+    return STATUS_OK;
 }
 
 /* Allows what a thread takes, by its set's view. */
 static enum status look(struct masking *masking, const struct view *view, struct thread thread) {
     uint32_t max = machine_count_max(masking->machine, thread);
-    allow_inside(masking, view, max);
+    TRY(allow_inside(masking, view, max));
     memset(masking->memos, 0, sizeof masking->memos);
     masking->behind.n = 0;
     for (uint32_t i = 0; i < view->n_exits; i++) {
@@ -163,7 +181,8 @@ static enum status mask_threads(struct masking *masking, const struct thread *fr
         struct view *view = NULL;
         for (uint32_t k = 0; k < set.n_tokens; k++)
             allow(masking, machine->automaton.tokens[set.tokens + k].token);
-        if (set.width >= VIEW_WIDTH)
+        bool is_shared = set.shared[0] != 0 || set.shared[1] != 0;
+        if (set.width >= (is_shared ? VIEW_WIDTH_SHARED : VIEW_WIDTH))
             status = view_of(machine, from[i].set, masking->vocabulary, masking->grammar, &view);
         if (status == STATUS_OK && view)
             status = look(masking, view, from[i]);
@@ -195,6 +214,7 @@ enum status mask_make(struct machine *machine, struct grammar_vocabulary *vocabu
         status = mask_threads(masking, from, n);
         threads_fini(&masking->walked);
         threads_fini(&masking->behind);
+        free(masking->inside);
     }
     free(levels);
     free(masking);
@@ -202,8 +222,6 @@ enum status mask_make(struct machine *machine, struct grammar_vocabulary *vocabu
         store_item_unref(made);
         return status;
     }
-    for (uint32_t i = 0; i < n_words; i++)
-        made->n_allowed += (uint32_t)__builtin_popcount(made->bits[i]);
     *mask = made;
     return STATUS_OK;
 }

@@ -13,7 +13,6 @@ struct grammar_vocabulary;
 struct grammar_mask {
     struct store_item item;
     uint32_t n_tokens;
-    uint32_t n_allowed;
     uint32_t bits[]; /* ((n_tokens + 31) / 32): bit i % 32 of word i / 32 is token i */
 };
 
