@@ -89,12 +89,12 @@ def grpc_call(stream, path, key=None, end=False):
 
 # --- what goes on meanwhile ----------------------------------------------------------------------
 
-def read_streams(port, n):
-    """Reads n streams at a time until standard input ends; prints the longest gap within one, in seconds, and how many bytes.
+def read_streams(port, n, n_tokens):
+    """Reads n streams of n_tokens at a time until standard input ends; prints the longest gap within one, in seconds, and how many bytes.
 
     It is a process of its own: in the one that sends, Python would let it read only when that has the time.
     """
-    body = json.dumps({"prompt": "x", "max_tokens": 60000, "ignore_eos": True, "stream": True}).encode()
+    body = json.dumps({"prompt": "x", "max_tokens": n_tokens, "ignore_eos": True, "stream": True}).encode()
     head = (f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             f"Authorization: Bearer right\r\nContent-Length: {len(body)}\r\n\r\n").encode()
     worst, n_bytes, heard = 0.0, 0, {}
@@ -125,8 +125,8 @@ def read_streams(port, n):
 class Others:
     """Everybody else: streams that run, and a probe that is asked again and again."""
 
-    def __init__(self, cluster, n_streams=0, ask=None):
-        self.port, self.n_streams = cluster.port, n_streams
+    def __init__(self, cluster, n_streams=0, ask=None, n_tokens=60000):
+        self.port, self.n_streams, self.n_tokens = cluster.port, n_streams, n_tokens
         self.ask = ask or (lambda: request(cluster.port, "GET", "/livez", timeout=30)[0])
         self.worst = self.n = 0
         self.bad = []
@@ -149,7 +149,7 @@ class Others:
 
     def __enter__(self):
         if self.n_streams:
-            self.reader = subprocess.Popen([sys.executable, __file__, "--reader", str(self.port), str(self.n_streams)],
+            self.reader = subprocess.Popen([sys.executable, __file__, "--reader", str(self.port), str(self.n_streams), str(self.n_tokens)],
                                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.thread.start()
         return self
@@ -335,7 +335,7 @@ def admin_routes_are_as_sent(cluster):
 
 def main():
     if sys.argv[1:2] == ["--reader"]:
-        return read_streams(int(sys.argv[2]), int(sys.argv[3]))
+        return read_streams(*map(int, sys.argv[2:5]))
     tally = Tally()
     with tempfile.TemporaryDirectory() as folder:
         keys = keys_file(folder)
