@@ -96,12 +96,55 @@ static void put_with_definitions(const json_t *schema, const json_t *root, struc
     }
 }
 
+/* Whether a schema of all arguments lists them and leaves open whether others may come. A call's arguments go to a function by
+ * name, which takes no others. Beside other words about an object's members it cannot be told what else is meant to come. */
+static bool lists_arguments(const json_t *schema) {
+    static const char *const words[] = {"additionalProperties",
+                                        "unevaluatedProperties",
+                                        "patternProperties",
+                                        "propertyNames",
+                                        "minProperties",
+                                        "dependentSchemas",
+                                        "dependencies",
+                                        "allOf",
+                                        "anyOf",
+                                        "oneOf",
+                                        "not",
+                                        "if",
+                                        "$ref",
+                                        "$dynamicRef",
+                                        "$recursiveRef",
+                                        NULL};
+    const json_t *properties = json_object_get(schema, "properties");
+    const json_t *required = json_object_get(schema, "required"), *name;
+    const char *key;
+    json_t *value;
+    size_t i;
+    if (!json_is_object(properties))
+        return false;
+    json_object_foreach((json_t *)(uintptr_t)schema, key, value) {
+        if (is_one_of(key, words))
+            return false;
+    }
+    json_array_foreach((json_t *)(uintptr_t)required, i, name) {
+        if (!json_is_string(name) ||
+            !json_object_getn(properties, json_string_value(name), json_string_length(name)))
+            return false;
+    }
+    return true;
+}
+
 enum status tools_schema_part(struct ask *ask, const json_t *schema, const json_t *root,
                               bool lenient, struct grammar_part *part) {
     struct buf text;
     buf_init(&text, GRAMMAR_PACKED_MAX);
     put_with_definitions(schema, root, &text);
     enum status status = buf_status(&text);
+    if (status == STATUS_OK && !root && lists_arguments(schema)) {
+        text.n--; /* the bracket */
+        buf_puts(&text, ",\"additionalProperties\":false}");
+        status = buf_status(&text);
+    }
     char *copy = status == STATUS_OK ? arena_copy(&ask->arena, text.data, text.n) : NULL;
     *part = (struct grammar_part){
         .kind = GRAMMAR_JSON_SCHEMA, .text = {copy, text.n}, .lenient = lenient};

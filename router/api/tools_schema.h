@@ -7,7 +7,8 @@
 #include <jansson.h>
 
 /* The part, without a region: values of `schema`, which goes without what is only for readers (titles, descriptions, defaults ...).
- * `root`: whose $defs it may point to, or NULL. Of the ask's arena. STATUS_LIMIT, STATUS_NOMEM. */
+ * `root`: whose $defs it may point to. NULL: `schema` is that of all arguments; where it lists them, others do not come unless it
+ * says so. Of the ask's arena. STATUS_LIMIT, STATUS_NOMEM. */
 NODISCARD enum status tools_schema_part(struct ask *ask, const json_t *schema, const json_t *root,
                                         bool lenient, struct grammar_part *part);
 

@@ -272,6 +272,48 @@ START_TEST(schemas_go_without_what_is_for_readers) {
 }
 END_TEST
 
+/* What schemas of arguments say of members that they do not list, and whether `arguments` may then come. */
+static const struct listed {
+    const char *parameters, *arguments;
+    bool comes;
+} listed[] = {
+    {"{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"}}}", "{\"a\": 1}", true},
+    {"{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"}}}", "{\"a\": 1, \"b\": 2}",
+     false},
+    {"{\"properties\":{\"a\":{}},\"required\":[\"a\"],\"$defs\":{\"o\":{}}}",
+     "{\"a\": 1, \"b\": 2}", false},
+    {"{\"properties\":{\"o\":{\"$ref\":\"#/$defs/o\"}},\"$defs\":{\"o\":{\"properties\":{}}}}",
+     "{\"o\": {\"x\": 1}}", true},
+    {"{\"properties\":{\"o\":{\"type\":\"object\",\"properties\":{\"k\":{}}}}}",
+     "{\"o\": {\"x\": 1}}", true},
+    {"{\"type\":\"object\",\"properties\":{}}", "{}", true},
+    {"{\"type\":\"object\",\"properties\":{}}", "{\"b\": 2}", false},
+    {"{\"type\":\"object\"}", "{\"b\": 2}", true},
+    {"{\"properties\":{\"a\":{}},\"additionalProperties\":true}", "{\"b\": 2}", true},
+    {"{\"properties\":{\"a\":{}},\"additionalProperties\":{\"type\":\"null\"}}", "{\"b\": null}",
+     true},
+    {"{\"properties\":{\"a\":{}},\"patternProperties\":{\"^b\":{}}}", "{\"b\": 2}", true},
+    {"{\"properties\":{\"a\":{}},\"required\":[\"b\"]}", "{\"b\": 2}", true},
+    {"{\"properties\":{\"a\":{}},\"allOf\":[{\"properties\":{\"b\":{}}}]}", "{\"b\": 2}", true},
+    {"{\"properties\":{\"a\":{}},\"anyOf\":[{\"required\":[\"b\"]}]}", "{\"b\": 2}", true},
+};
+
+START_TEST(arguments_are_those_that_a_schema_lists) {
+    for (size_t i = 0; i < sizeof listed / sizeof *listed; i++) {
+        for (int strict = 0; strict < 2; strict++) {
+            char fields[1024], answer[256];
+            snprintf(fields, sizeof fields,
+                     "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"strict\":%s,"
+                     "\"parameters\":%s}}]",
+                     strict ? "true" : "false", listed[i].parameters);
+            snprintf(answer, sizeof answer, CALL("f", "%s"), listed[i].arguments);
+            ck_assert_msg(takes(fields, answer) == listed[i].comes, "%s of %s", listed[i].arguments,
+                          listed[i].parameters);
+        }
+    }
+}
+END_TEST
+
 /* A tool with a schema of n bytes and more, strict or not. */
 static enum status parse_long(size_t n, bool strict, struct ask *ask, struct api_error *error) {
     char *fields = malloc(n + 512);
@@ -450,6 +492,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, kinds_of_hosted_tools_are_noted_up_to_a_bound);
     tcase_add_test(tests, special_marks_are_tokens_for_workers_alone);
     tcase_add_test(tests, schemas_go_without_what_is_for_readers);
+    tcase_add_test(tests, arguments_are_those_that_a_schema_lists);
     tcase_add_test(tests, schemas_that_are_too_long_are_dropped_or_refused);
     tcase_add_loop_test(tests, what_is_wrong_is_named, 0, sizeof bad / sizeof *bad);
     tcase_add_test(tests, a_function_beside_its_type_is_told_where_it_belongs);
