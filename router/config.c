@@ -105,7 +105,9 @@ static const struct option_spec table[] = {
              "longer, is taken for hung: others go on with its requests, if there are others",
      .min = TIMEOUT_MIN},
     {"worker-wait", OPTION_DURATION, AT(worker_wait_ns), "5s", "router", NULL,
-     .help = "where no worker is there, requests wait this long for one, and after a restart so do "
+     .help = "where no worker is ready, admitted requests wait this long for one (new ones are "
+             "refused), "
+             "and after a restart so do "
              "clients in a socket that was handed over"},
     {"deadline", OPTION_DURATION, AT(deadline_ns), "0", "router", NULL,
      .help = "most time for a call, after which it ends with 504; 0: none"},
@@ -138,7 +140,9 @@ static const struct option_spec table[] = {
      .help = "most time for a request's body; a pause of 30 s or less than 1 KiB/s end it too",
      .min = TIMEOUT_MIN},
     {"stall-timeout", OPTION_DURATION, AT(stall_ns), "30s", "router", NULL,
-     .help = "a client that takes nothing of its answer for this long is closed",
+     .help = "a client that takes nothing of its answer for this long is closed; after 2 s at most "
+             "where "
+             "memory for answers is scarce",
      .min = TIMEOUT_MIN},
     {"drain", OPTION_DURATION, AT(drain_ns), "30s", "router", NULL,
      .help = "how long running answers may take after SIGTERM"},

@@ -193,7 +193,7 @@ void engine_layers_done(struct engine *engine, uint64_t now_ns, uint32_t layer_b
                         uint32_t layer_end);
 
 /* After the older step in flight: sampled[i] belongs to its i-th row with `sample`. Appends tokens,
- * ends sequences, commits hand-offs, sends one STEP per router. */
+ * ends sequences, commits hand-offs, sends each router its STEPs. */
 void engine_step_end(struct engine *engine, uint64_t now_ns, const struct sampled *sampled);
 
 /* The sequence in `slot` as the row of a plan sees it that ends with the n_tokens-th of its tokens. */

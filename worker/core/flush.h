@@ -1,7 +1,8 @@
 /* worker/core/flush.h: what goes out by the links: introductions, answers that wait, tokens, signs of
  * life, digests.
  *
- * Tokens are sent once a step, one STEP for each router; what was not accepted goes with the next.
+ * Tokens are sent once a step, to each router in as few STEPs as hold them; what was not accepted goes
+ * with the next.
  * Engine thread only. */
 #pragma once
 

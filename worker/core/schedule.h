@@ -1,10 +1,11 @@
 /* worker/core/schedule.h: which sequences compute what in the next step.
  *
- * Continuous batching: every sequence that decodes gets its token first, then prompts are computed
- * in chunks from what is left of the step's tokens, older ones first. A prompt is admitted when all
- * of its blocks are there; decoding takes a block every sixteenth token and, where none is left,
- * preempts the newest sequence of the lowest priority, which is recomputed later. The oldest one is
- * never preempted for others, and no sequence may need more than the whole pool, so somebody always
+ * Continuous batching: sequences that decode get their tokens first, up to max_batch in a step; more
+ * take turns, and leave one row where prompts wait. Then prompts are computed in chunks from what is
+ * left of the step's tokens, older ones first. A prompt is admitted when all of its blocks are there;
+ * decoding takes a block every sixteenth token and, where none is left, preempts the newest sequence
+ * of the lowest priority, which is recomputed later. The oldest one of the best priority is never
+ * preempted for others, and no sequence may need more than the whole pool, so somebody always
  * advances. Engine thread only. */
 #pragma once
 

@@ -40,7 +40,9 @@ static const struct {
     {"prefill-tp", "N", "the same of prefill workers alone"},
     {"decode-tp", "N", "the same of decode workers alone"},
     {"gpus", "N",
-     "each rank of the workers has one of the GPUs 0 to N - 1, in turn (without it: --devices)"},
+     "each rank of the workers has one of the GPUs 0 to N - 1, in turn (without it all workers "
+     "begin "
+     "at --devices; for one GPU: --mixed 1)"},
     {"config", "FILE", "an INI file for everything not given here"},
     {"log-format", "WORD",
      "words: a short line a request; logfmt: all that the daemons log; auto: words on a terminal, "
