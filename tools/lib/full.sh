@@ -80,3 +80,7 @@ step_limit_s=3600 alone tsan/failover_long "TANDEM_BUILD=tsan $python tests/e2e/
 step_limit_s=3600 alone package "tools/package >&2 && $python tests/package/installed_test.py"
 step_limit_s=3600 alone package/container "$python tests/package/container_test.py"
 step_limit_s=14400 alone mutants "tests/mutants/run --jobs 2"
+# On lines of the two days before HEAD's date, others with each commit. What survives is told and fails nothing: which lines are
+# drawn is chance.
+since=$(git rev-list -1 --before=$((newest - 172800)) HEAD)
+step_limit_s=7200 alone mutants/stranger "tests/mutants/stranger ${since:+--lines $since} --number 60 --seconds 3600 --jobs 2"
