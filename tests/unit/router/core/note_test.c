@@ -1,4 +1,6 @@
 #include "base/clock.h"
+#include "router/core/core.h"
+#include "router/core/note.h"
 #include "tests/support/suite.h"
 #include "tests/unit/router/core/fake.h"
 
@@ -58,7 +60,27 @@ START_TEST(a_hand_over_is_told_with_both_workers) {
 }
 END_TEST
 
+/* A line of the log without its words would end the program that writes it. */
+static void on_kind(void *context, const struct note *note) {
+    uint32_t *n_told = context;
+    ck_assert_uint_eq(note->event, *n_told);
+    ck_assert_msg(note->kind->message && note->kind->message[0], "kind %u", note->event);
+    ck_assert_msg(note->kind->who && note->kind->who[0], "kind %u", note->event);
+    (*n_told)++;
+}
+
+START_TEST(each_kind_has_its_words) {
+    uint32_t n_told = 0;
+    static struct router router;
+    router.sink = (struct router_sink){.context = &n_told, .note = on_kind};
+    for (enum router_note kind = 0; kind < ROUTER_NOTES; kind++)
+        note_name(&router, kind, "a", NULL, 1, 0);
+    ck_assert_uint_eq(n_told, ROUTER_NOTES);
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_test(tests, decisions_are_told_with_their_reasons);
     tcase_add_test(tests, a_hand_over_is_told_with_both_workers);
+    tcase_add_test(tests, each_kind_has_its_words);
 }

@@ -1,6 +1,7 @@
 /* A request can be followed: what the core notes of it at debug, with its id and the reasons. */
 #include "tests/support/suite.h"
 #include "tests/unit/worker/core/pair.h"
+#include "worker/core/note.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -238,6 +239,26 @@ START_TEST(a_router_that_ends_is_warned_of_only_where_work_is_lost) {
 }
 END_TEST
 
+/* A line of the log without its words would end the program that writes it. */
+static void on_kind(void *context, const struct note *note) {
+    uint32_t *n_told = context;
+    ck_assert_uint_eq(note->event, *n_told);
+    ck_assert_msg(note->kind->message && note->kind->message[0], "kind %u", note->event);
+    ck_assert_msg(note->kind->who && note->kind->who[0], "kind %u", note->event);
+    (*n_told)++;
+}
+
+START_TEST(each_kind_has_its_words) {
+    uint32_t n_told = 0;
+    static struct engine engine;
+    static const struct outlet outlet;
+    engine.sink = (struct engine_sink){.context = &n_told, .note = on_kind};
+    for (enum engine_note kind = 0; kind < ENGINE_NOTES; kind++)
+        note_outlet(&engine, kind, &outlet, NULL);
+    ck_assert_uint_eq(n_told, ENGINE_NOTES);
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_test(tests, a_request_handed_over_is_followed_through_both_workers);
     tcase_add_test(tests, a_hand_over_that_the_router_learns_of_first_is_one_all_the_same);
@@ -248,4 +269,5 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_router_that_ends_is_warned_of_only_where_work_is_lost);
     tcase_add_test(tests, a_preemption_names_the_one_it_is_for);
     tcase_add_test(tests, a_better_priority_is_a_reason_of_its_own);
+    tcase_add_test(tests, each_kind_has_its_words);
 }
