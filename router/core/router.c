@@ -293,7 +293,6 @@ void router_tick(struct router *router, uint64_t now_ns) {
         replay_timer(router, &router->requests.all[i]);
     if (router->n_waiting > 0)
         router->queue_due = true;
-    settle(router);
     admit_tick(router);
     settle(router);
 }
