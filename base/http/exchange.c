@@ -99,10 +99,10 @@ bool exchanges_may_stay(const struct exchange *exchange) {
     return exchange->is_probe || exchange->place != EXCHANGE_PROBE;
 }
 
-enum status exchanges_watch(struct exchanges *all, struct exchange *exchange) {
+enum status exchanges_watch(struct exchanges *all, struct exchange *exchange, uint32_t n_kept) {
     ASSERT(exchange->id != 0 && exchange->place != EXCHANGE_WATCH);
-    if (all->n_of[EXCHANGE_WATCH] == all->bounds.n_watches_max ||
-        *exchange->n_watches == all->bounds.n_watches_of_each)
+    uint32_t n_free = all->bounds.n_watches_max - all->n_of[EXCHANGE_WATCH];
+    if (n_free <= n_kept || *exchange->n_watches == all->bounds.n_watches_of_each)
         return STATUS_LIMIT;
     give_place(all, exchange);
     take_place(all, exchange, EXCHANGE_WATCH);

@@ -165,9 +165,11 @@ NODISCARD enum status exchanges_add(struct exchanges *all, struct exchange *exch
 /* After the gate: false for one that has a probe's place and is no probe; it has to be refused. */
 bool exchanges_may_stay(const struct exchange *exchange);
 
-/* The handler's: from here on the exchange is a watch, and its place is free for a request. STATUS_LIMIT
- * when there are as many as there may be, of all or of its connection; nothing has changed then. */
-NODISCARD enum status exchanges_watch(struct exchanges *all, struct exchange *exchange);
+/* The handler's: from here on the exchange is a watch, and its place is free for a request. n_kept
+ * places are for others: it takes none of the last ones. STATUS_LIMIT when no more than these are
+ * free, or when its connection has as many as it may have; nothing has changed then. */
+NODISCARD enum status exchanges_watch(struct exchanges *all, struct exchange *exchange,
+                                      uint32_t n_kept);
 void exchanges_remove(struct exchanges *all, struct exchange *exchange); /* id becomes 0 */
 
 /* The same for one whose client left, with its `gone` call, which can read the id: it finds nothing

@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+_Static_assert(WATCHES_KEPT_PAGE == EVENTS_WATCHERS_MAX, "each watcher has its place");
+
 /* What of a worker is told as soon as it changes. */
 struct seen {
     uint64_t incarnation; /* 0 with SLOT_FREE */
@@ -154,7 +156,7 @@ static struct watcher *admit(struct events *events, struct exchange *exchange,
                                   "%u clients watch already, as many as may", EVENTS_WATCHERS_MAX);
     else if (!(watcher = calloc(1, sizeof *watcher)))
         error->status = error_set(&error->error, STATUS_NOMEM, "No memory for the stream");
-    if (!watcher || watches_admit(events->server, exchange, &quota, error) != STATUS_OK) {
+    if (!watcher || watches_admit(events->server, exchange, true, &quota, error) != STATUS_OK) {
         free(watcher);
         return NULL;
     }

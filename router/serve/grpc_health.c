@@ -172,7 +172,8 @@ GRPC_ANSWER(answer_watch, grpc__health__v1__health_check_request__descriptor) {
     struct watch *watch = calloc(1, sizeof *watch);
     if (!watch)
         error.status = error_set(&error.error, STATUS_NOMEM, "No memory for the call");
-    if (error.status != STATUS_OK || watches_admit(server, exchange, &quota, &error) != STATUS_OK) {
+    if (error.status != STATUS_OK ||
+        watches_admit(server, exchange, false, &quota, &error) != STATUS_OK) {
         free(watch);
         endpoint_error(server, request, &error);
         return;

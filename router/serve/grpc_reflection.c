@@ -290,7 +290,8 @@ static void answer_reflection(struct server *server, const struct endpoint_reque
                                   .n_headers = grpc_form.n_stream_headers};
     if (!talk)
         error.status = error_set(&error.error, STATUS_NOMEM, "no memory for the call");
-    if (error.status != STATUS_OK || watches_admit(server, exchange, &quota, &error) != STATUS_OK) {
+    if (error.status != STATUS_OK ||
+        watches_admit(server, exchange, false, &quota, &error) != STATUS_OK) {
         free(talk);
         endpoint_error(server, asked, &error);
         return;

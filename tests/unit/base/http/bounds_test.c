@@ -211,6 +211,27 @@ START_TEST(watches_have_places_of_their_own) {
 }
 END_TEST
 
+/* Four places, of which each watch leaves some to others: the k-th comes in where they are free. */
+START_TEST(watches_leave_places_to_others) {
+    static const struct {
+        const char *path;
+        unsigned status;
+    } asked[] = {{"/watch3", 200}, {"/watch3", 429}, {"/watch4", 429}, {"/watch4294967295", 429},
+                 {"/watch2", 200}, {"/watch2", 429}, {"/watch1", 200}, {"/watch1", 429},
+                 {"/watch0", 200}, {"/watch0", 429}, {"/watch3", 429}};
+    config.n_watches_max = 4;
+    rig_start();
+    client_open(&client, client_protocols + 1, 0);
+    for (unsigned i = 0; i < sizeof asked / sizeof *asked; i++) {
+        unsigned id = client_get(&client, asked[i].path);
+        while (client_look(&client, id).status == 0)
+            client_turn(&client);
+        ck_assert_uint_eq(client_look(&client, id).status, asked[i].status);
+    }
+    client_close(&client);
+}
+END_TEST
+
 START_TEST(watches_of_one_connection_have_a_bound) {
     config.n_watches_of_each = 2;
     rig_start();
@@ -290,6 +311,7 @@ void suite_add(TCase *tests) {
     EACH(probes_are_answered_when_all_places_are_taken);
     EACH(a_probe_that_does_not_end_makes_room_for_the_next);
 #undef EACH
+    tcase_add_test(tests, watches_leave_places_to_others);
     tcase_add_test(tests, watches_of_one_connection_have_a_bound);
     tcase_add_test(tests, heads_of_requests_that_wait_have_a_bound);
 }

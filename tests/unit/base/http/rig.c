@@ -73,8 +73,9 @@ static void handle(void *user, struct exchange *exchange) {
         ck_assert_int_eq(exchange_begin_stream(exchanges, exchange->id, &head), STATUS_OK);
     } else if (strcmp(exchange->path, "/abort") == 0) {
         ck_assert_int_eq(exchange_abort(exchanges, exchange->id), STATUS_OK);
-    } else if (strcmp(exchange->path, "/watch") == 0) {
-        enum status status = exchanges_watch(exchanges, exchange);
+    } else if (strncmp(exchange->path, "/watch", 6) == 0) {
+        uint32_t n_kept = (uint32_t)strtoul(exchange->path + 6, NULL, 10);
+        enum status status = exchanges_watch(exchanges, exchange, n_kept);
         struct exchange_reply reply = {.status = status == STATUS_OK ? 200 : 429};
         if (status == STATUS_OK)
             ck_assert_int_eq(exchange_begin_stream(exchanges, exchange->id, &reply), STATUS_OK);

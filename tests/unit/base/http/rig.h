@@ -28,7 +28,7 @@ void rig_setup(void);
 void rig_teardown(void);
 
 /* The gate refuses /no with 401, lets /small take 10 bytes, and takes /probe for a probe. Serves: /wait and /stream are held,
- * /take keeps the body and no more, /talk echoes its body piece by piece, /watch becomes a watch or a 429, /page answers PAGE_BYTES, /big 8 MiB, /abort breaks off, the rest is an echo. */
+ * /take keeps the body and no more, /talk echoes its body piece by piece, /watchN becomes a watch that leaves N places to others, or a 429, /page answers PAGE_BYTES, /big 8 MiB, /abort breaks off, the rest is an echo. */
 void rig_start(void);
 
 /* Moves the clock that stands, once the server has done what there is to do. */
