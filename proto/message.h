@@ -69,7 +69,8 @@
 #define MESSAGE_TOP_MAX      20 /* best tokens beside the sampled one */
 #define MESSAGE_GRAMMAR_MAX  65536
 /* Longest step that a worker announces. By intent a step takes 120 ms; a slow CPU with a large model takes seconds for the smallest
- * one. A figure above is a fault and not believed. It bounds the wait for a silent worker: 4 steps, 60 s. */
+ * one. A figure above is a fault and not believed. It bounds the wait for a silent worker whose steps have taken so long: 4 of them,
+ * 60 s. */
 #define MESSAGE_STEP_US_MAX 15000000u
 #define FINGERPRINT_BYTES   32
 

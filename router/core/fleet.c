@@ -58,6 +58,21 @@ void fleet_set_state(struct router *router, struct slot *slot, enum slot_state s
     router->queue_due = true;
 }
 
+uint64_t fleet_step_ns(const struct slot *slot) {
+    uint64_t step_us = slot->load.step_us_expected;
+    return step_us <= MESSAGE_STEP_US_MAX ? step_us * NS_PER_US : 0;
+}
+
+void fleet_progress(const struct router *router, struct slot *slot, uint64_t progress) {
+    if (progress == slot->load.progress && slot->moved_own_ns != 0)
+        return;
+    uint64_t silent_ns = router->own_ns - slot->moved_own_ns, said_ns = fleet_step_ns(slot);
+    uint64_t shown_ns = silent_ns < said_ns ? silent_ns : said_ns;
+    if (shown_ns > slot->trust->steps_ns)
+        slot->trust->steps_ns = shown_ns;
+    slot->moved_own_ns = router->own_ns;
+}
+
 void fleet_lose(struct router *router, struct slot *slot, enum loss loss) {
     ASSERT(loss != LOSS_NONE);
     if (slot->n_assigned == 0 || slot->loss != LOSS_NONE)

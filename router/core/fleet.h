@@ -20,6 +20,13 @@ bool fleet_same_name(const char *a, const char *b); /* (MESSAGE_NAME_MAX) each *
 /* Moves the slot to another state and keeps the counts. */
 void fleet_set_state(struct router *router, struct slot *slot, enum slot_state state);
 
+/* The step that its worker announced; 0 for one that cannot be. */
+uint64_t fleet_step_ns(const struct slot *slot);
+
+/* Its worker's progress is that much now. Where it rose, what was announced until now is over: it
+ * shows how long a step of this worker may be (liveness.h). Call before slot->load changes. */
+void fleet_progress(const struct router *router, struct slot *slot, uint64_t progress);
+
 /* All attempts on the slot are lost. replay_losses() takes them off it before the event ends; of
  * two losses in one event the first counts. */
 void fleet_lose(struct router *router, struct slot *slot, enum loss loss);

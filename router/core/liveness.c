@@ -16,6 +16,7 @@
 void liveness_load(struct router *router, struct slot *slot, const struct load *load) {
     if (load->progress < slot->load.progress)
         return; /* of a message that came twice: an old step's time must not bound this one's */
+    fleet_progress(router, slot, load->progress);
     if (load->progress != slot->load.progress) {
         if (router->own_ns - slot->progress_own_ns > SILENCE_NOTED_NS)
             slot->live_since_own_ns = router->own_ns;
@@ -56,9 +57,11 @@ void liveness_beat(struct router *router, struct slot *slot, const struct beat *
 }
 
 uint64_t liveness_bound_ns(const struct router *router, const struct slot *slot) {
-    uint64_t step_us = slot->load.step_us_expected;
-    uint64_t steps = step_us <= MESSAGE_STEP_US_MAX ? 4 * step_us * NS_PER_US : 0;
-    return steps > router->config.hang_ns_min ? steps : router->config.hang_ns_min;
+    uint64_t said_ns = fleet_step_ns(slot), believed_ns = 2 * slot->trust->steps_ns;
+    if (believed_ns < LIVENESS_STEP_NS)
+        believed_ns = LIVENESS_STEP_NS;
+    uint64_t steps_ns = 4 * (said_ns < believed_ns ? said_ns : believed_ns);
+    return steps_ns > router->config.hang_ns_min ? steps_ns : router->config.hang_ns_min;
 }
 
 bool liveness_overdue(const struct router *router, const struct slot *slot) {

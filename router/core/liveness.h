@@ -8,7 +8,8 @@
 
 struct router;
 
-#define PING_NS (500 * NS_PER_MS)
+#define PING_NS          (500 * NS_PER_MS)
+#define LIVENESS_STEP_NS (1 * NS_PER_S) /* an announced step is believed so far without proof */
 
 /* Silence is counted on the router's own time, which stands still while the router does: from one
  * event to the next it goes on by OWN_NS_MAX at most, and while there are workers the next tick is
@@ -31,7 +32,10 @@ void liveness_beat(struct router *router, struct slot *slot, const struct beat *
 bool liveness_overdue(const struct router *router, const struct slot *slot);
 
 /* The own time after which a silent worker is taken for hung, from its last progress: hang_ns_min,
- * or what its own steps explain. */
+ * or what its own steps explain, which is four times the one that it announces. That is believed as
+ * far as a worker of its name has shown: twice the longest that it announced, was silent in and
+ * ended, but LIVENESS_STEP_NS in any case. So a word alone holds no request for long, and steps that
+ * grow are followed. */
 uint64_t liveness_bound_ns(const struct router *router, const struct slot *slot);
 
 /* Pings, fences the hung, drops what no longer announces itself. */

@@ -34,6 +34,8 @@ struct trust {
     const char *why;   /* why it is aside or on trial: a constant; NULL: neither */
     uint64_t until_ns; /* aside until then; while it is neither, n_times counts until then */
     uint64_t failed;   /* request_id.lo, where its last answer is that request's failure; 0 */
+    uint64_t steps_ns; /* the longest of its announced steps that ended, as far as it was silent
+                        * in it and as far as it was announced: liveness.h */
 };
 
 #define PAIRS_MAX         8u

@@ -149,6 +149,7 @@ void session_announced(struct router *router, const struct announce *announce) {
 void session_join(struct router *router, struct slot *slot) {
     const struct welcome *welcome = &slot->welcome;
     slot->refusal = REFUSAL_NONE;
+    fleet_progress(router, slot, welcome->load.progress); /* a step may outlast its session */
     slot->load = welcome->load;
     slot->progress_own_ns = router->own_ns;
     slot->busy_until_ns = slot->busy_ns = 0;

@@ -50,6 +50,7 @@ struct slot {
     uint64_t asked_own_ns; /* the same in the router's own time */
     uint64_t heard_ns;
     uint64_t progress_own_ns;   /* when load.progress last rose, in the router's own time */
+    uint64_t moved_own_ns;      /* the same, but a new session is no progress; 0: not yet */
     uint64_t live_since_own_ns; /* end of its last long silence, in the same */
     uint64_t busy_until_ns;     /* it had no room a moment ago: not asked before this */
     uint64_t busy_ns;           /* how long it is left alone, doubling; 0: it has room */

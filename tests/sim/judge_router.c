@@ -282,12 +282,21 @@ static uint64_t silent_least_ns(const struct sim *sim, uint32_t router, uint32_t
     return silent_ns > stood_ns ? silent_ns - stood_ns : 0;
 }
 
-/* The bound of rule 8. */
-static uint64_t bound_ns(const struct worker_view *view) {
-    uint64_t bound = NS_PER_S, steps = 4 * (uint64_t)view->load.step_us_expected * NS_PER_US;
+/* A step that it announces is believed up to a second, or twice what steps there have taken. */
+static uint64_t believed_ns(const struct sim *sim, uint32_t router, uint32_t slot) {
+    uint64_t shown_ns = sim->nodes[router].router->fleet.slots[slot].trust->steps_ns;
+    return 2 * shown_ns > NS_PER_S ? 2 * shown_ns : NS_PER_S;
+}
+
+/* The bound for "hung": a second, or four steps as far as they are believed. */
+static uint64_t bound_ns(const struct sim *sim, uint32_t router, uint32_t slot,
+                         const struct worker_view *view) {
+    uint64_t step = (uint64_t)view->load.step_us_expected * NS_PER_US;
+    uint64_t most = believed_ns(sim, router, slot);
     if (view->load.step_us_expected > STEP_US_BELIEVED)
-        steps = 0;
-    return steps > bound ? steps : bound;
+        step = 0;
+    step = step < most ? step : most;
+    return 4 * step > NS_PER_S ? 4 * step : NS_PER_S;
 }
 
 /* Given up for its silence: that was long enough, and it did not only look so. */
@@ -302,7 +311,10 @@ static void judge_silence(struct sim *sim, uint32_t router, uint32_t slot, uint3
     bool lives =
         sim->nodes[to].up && sim->nodes[router].router->fleet.slots[slot].announce.incarnation ==
                                  sim->nodes[to].incarnation;
-    if (lives && trouble_ns + silent_ns + PATIENCE_NS < sim->now_ns)
+    struct worker_view view;
+    bool unproved = router_worker(sim->nodes[router].router, slot, &view) == STATUS_OK &&
+                    view.load.step_us_expected * NS_PER_US > believed_ns(sim, router, slot);
+    if (lives && !unproved && trouble_ns + silent_ns + PATIENCE_NS < sim->now_ns)
         sim_fail(sim,
                  "router %u %s worker %u, which is slow and said so (trouble ended %llu ms "
                  "ago, silent for %llu ms)",
@@ -329,14 +341,14 @@ static void judge_fence(struct sim *sim, uint32_t router, uint32_t slot, uint32_
     if (router_worker(node->router, slot, &view) != STATUS_OK)
         return;
     sim_saw(sim, SIGHT_HUNG);
-    judge_silence(sim, router, slot, to, bound_ns(&view), "fences");
+    judge_silence(sim, router, slot, to, bound_ns(sim, router, slot, &view), "fences");
     for (uint32_t other = 0; other < SIM_SLOTS; other++) {
         struct worker_view alive;
         if (other == slot || !is_ready(sim, router, other, &alive))
             continue;
         /* One that joined in this very tick lives as far as anybody can know. */
         bool joined = node->router->fleet.slots[other].session != node->judged.session[other];
-        if (joined || silent_least_ns(sim, router, other) <= bound_ns(&alive))
+        if (joined || silent_least_ns(sim, router, other) <= bound_ns(sim, router, other, &alive))
             return;
     }
     sim_fail(sim, "router %u fences worker %u, the last that lives", router, to);
@@ -392,11 +404,12 @@ void judge_router_hears(struct sim *sim, uint32_t router, const struct message *
 static void judge_kept(struct sim *sim, uint32_t router, uint32_t slot) {
     struct worker_view view, alive;
     if (!is_ready(sim, router, slot, &view) ||
-        silent_least_ns(sim, router, slot) <= bound_ns(&view) + NS_PER_MS) /* timers are rounded */
+        silent_least_ns(sim, router, slot) <=
+            bound_ns(sim, router, slot, &view) + NS_PER_MS) /* timers are rounded */
         return;
     for (uint32_t other = 0; other < SIM_SLOTS; other++) {
         if (other != slot && is_ready(sim, router, other, &alive) &&
-            silent_most_ns(sim, router, other) <= bound_ns(&alive))
+            silent_most_ns(sim, router, other) <= bound_ns(sim, router, other, &alive))
             sim_fail(sim, "router %u keeps slot %u, silent for %llu ms, though slot %u lives",
                      router, slot,
                      (unsigned long long)(silent_least_ns(sim, router, slot) / NS_PER_MS), other);

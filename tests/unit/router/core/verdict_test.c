@@ -274,10 +274,118 @@ static uint64_t fenced_after_ms(uint32_t step_us) {
     return ms;
 }
 
-START_TEST(silence_may_last_a_minute_at_most_whatever_a_worker_says) {
-    ck_assert_uint_eq(fenced_after_ms(MESSAGE_STEP_US_MAX), 60050);
+/* It announces this, has nothing to say for so long, and ends the step. */
+static void ends_step(uint32_t step_us, uint64_t ms) {
+    beat_with(a, (struct load){.step_us_expected = step_us});
+    fake_pass(&fake, ms * NS_PER_MS, 1u << b);
+    beat_with(a, (struct load){0});
+}
+
+START_TEST(a_word_alone_explains_four_seconds_of_silence) {
+    ck_assert_uint_eq(fenced_after_ms(900000), 3650);
+    ck_assert_uint_eq(fenced_after_ms(1000000), 4050);
+    ck_assert_uint_eq(fenced_after_ms(1000001), 4050);
+    ck_assert_uint_eq(fenced_after_ms(14900000), 4050);
+    ck_assert_uint_eq(fenced_after_ms(MESSAGE_STEP_US_MAX), 4050);
     ck_assert_uint_eq(fenced_after_ms(MESSAGE_STEP_US_MAX + 1), 1050); /* not believed */
     ck_assert_uint_eq(fenced_after_ms(UINT32_MAX), 1050);
+}
+END_TEST
+
+/* {announced, lasted} of its longest step before, and how long one of 14.9 s may be silent then. */
+START_TEST(a_step_is_believed_up_to_twice_the_longest_that_was_taken) {
+    static const struct {
+        uint32_t step_us, lasted_ms, silence_ms;
+    } steps[] =
+        {
+            {500000, 500, 4050},   {550000, 550, 4450},  {3000000, 3000, 24050},
+            {3000000, 1000, 8050}, {600000, 2000, 4850}, {7400000, 3900, 31250},
+            {20000000, 900, 4050}, /* impossible, so not announced */
+            {0, 900, 4050},
+        };
+    for (unsigned i = 0; i < sizeof steps / sizeof *steps; i++) {
+        open_two();
+        ends_step(steps[i].step_us, steps[i].lasted_ms);
+        ends_step(10000, 50); /* short ones take nothing back */
+        ck_assert_uint_eq(fake_stats(&fake).n_fenced, 0);
+        beat_with(a, (struct load){.step_us_expected = 14900000});
+        ck_assert_uint_eq(silence_ms(), steps[i].silence_ms);
+        fake_close(&fake);
+    }
+}
+END_TEST
+
+START_TEST(silence_may_last_a_minute_at_most_whatever_a_worker_says) {
+    for (unsigned over = 0; over < 2; over++) {
+        open_two();
+        ends_step(4000000, 4000);
+        ends_step(8000000, 8000); /* steps that grow are followed */
+        ends_step(MESSAGE_STEP_US_MAX, 15000);
+        ck_assert_uint_eq(fake_stats(&fake).n_fenced, 0);
+        beat_with(a, (struct load){.step_us_expected = MESSAGE_STEP_US_MAX + over});
+        ck_assert_uint_eq(silence_ms(), over ? 1050 : 60050);
+        fake_close(&fake);
+    }
+}
+END_TEST
+
+/* Its first step is longer than a word explains: the hang is forgiven, and from then on it is known. */
+START_TEST(a_step_that_outlasts_its_session_is_one_that_was_taken) {
+    struct router_config config = fake_config();
+    struct welcome welcome = fake_welcome("a", ROLE_MIXED);
+    fake_open(&fake, &config);
+    a = fake_join(&fake, &welcome);
+    b = fake_worker(&fake, "b", ROLE_MIXED);
+    beat_with(a, (struct load){.step_us_expected = 9000000});
+    ck_assert_uint_eq(silence_ms(), 4050);
+    struct message message = {.type = MESSAGE_WELCOME};
+    message.u.welcome = welcome;
+    message.u.welcome.load =
+        (struct load){.progress = fake.progress[a], .step_us_expected = 9000000};
+    fake_says(&fake, a, message); /* it still computes */
+    fake_pass(&fake, 3950 * NS_PER_MS, 1u << b);
+    ck_assert_uint_eq(fake_stats(&fake).n_fenced, 1);
+    ck_assert_int_eq(standing_of(a), STANDING_GOOD);
+    beat_with(a, (struct load){.step_us_expected = 9000000}); /* the next one */
+    fake_pass(&fake, 36000 * NS_PER_MS, 1u << b);
+    ck_assert_uint_eq(fake_stats(&fake).n_fenced, 1);
+    fake_pass(&fake, 50 * NS_PER_MS, 1u << b);
+    ck_assert_uint_eq(fake_stats(&fake).n_fenced, 2);
+    fake_close(&fake);
+}
+END_TEST
+
+START_TEST(what_steps_take_is_known_of_a_name) {
+    open_two();
+    ends_step(3000000, 3000);
+    fake_lose(&fake, a);
+    a = fake_worker(&fake, "a", ROLE_MIXED);
+    beat_with(a, (struct load){.step_us_expected = 14900000});
+    ck_assert_uint_eq(silence_ms(), 24050);
+    uint32_t c = fake_worker(&fake, "c", ROLE_MIXED);
+    ck_assert_uint_ne(c, a);
+    a = c;
+    beat_with(a, (struct load){.step_us_expected = 14900000});
+    uint64_t before = fake_stats(&fake).n_fenced;
+    fake_pass(&fake, 4000 * NS_PER_MS, 1u << b);
+    ck_assert_uint_eq(fake_stats(&fake).n_fenced, before);
+    fake_pass(&fake, 50 * NS_PER_MS, 1u << b);
+    ck_assert_uint_eq(fake_stats(&fake).n_fenced, before + 1);
+    fake_close(&fake);
+}
+END_TEST
+
+/* A worker that comes with a long step under way, and a count of nothing. */
+START_TEST(a_first_step_shows_what_it_took_and_not_what_was_before) {
+    struct router_config config = fake_config();
+    fake_open(&fake, &config);
+    b = fake_worker(&fake, "b", ROLE_MIXED);
+    fake_pass(&fake, 20000 * NS_PER_MS, 1u << b);
+    a = fake_worker(&fake, "a", ROLE_MIXED);
+    beat_with(a, (struct load){.step_us_expected = 14900000});
+    beat_with(a, (struct load){.step_us_expected = 14900000});
+    ck_assert_uint_eq(silence_ms(), 4050);
+    fake_close(&fake);
 }
 END_TEST
 
@@ -288,7 +396,7 @@ START_TEST(a_beat_that_comes_twice_does_not_shorten_a_step) {
     fake_says(&fake, a, first);
     beat_with(a, (struct load){.step_us_expected = 2000000});
     fake_says(&fake, a, first);
-    ck_assert_uint_eq(silence_ms(), 8050);
+    ck_assert_uint_eq(silence_ms(), 4050);
     fake_close(&fake);
 }
 END_TEST
@@ -320,6 +428,11 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, an_answer_may_end_where_the_context_does);
     tcase_add_test(tests, ids_beyond_the_vocabulary_beside_the_logprobs_count_too);
     tcase_add_test(tests, figures_that_cannot_be_put_a_worker_aside);
+    tcase_add_test(tests, a_word_alone_explains_four_seconds_of_silence);
+    tcase_add_test(tests, a_step_is_believed_up_to_twice_the_longest_that_was_taken);
+    tcase_add_test(tests, a_step_that_outlasts_its_session_is_one_that_was_taken);
+    tcase_add_test(tests, what_steps_take_is_known_of_a_name);
+    tcase_add_test(tests, a_first_step_shows_what_it_took_and_not_what_was_before);
     tcase_add_test(tests, silence_may_last_a_minute_at_most_whatever_a_worker_says);
     tcase_add_test(tests, a_beat_that_comes_twice_does_not_shorten_a_step);
     tcase_add_test(tests, the_last_live_worker_that_lies_is_not_fenced);
