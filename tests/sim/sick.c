@@ -2,6 +2,7 @@
 
 #include "tests/sim/judge.h"
 
+#include "base/assert.h"
 #include "router/core/core.h"
 
 #include <string.h>
@@ -63,14 +64,25 @@ static void fails(struct sim *sim, uint32_t conn, uint64_t session, const struct
     reply(sim, conn, session, message);
 }
 
+static void refuses(struct sim *sim, uint32_t conn, uint64_t session, const struct submit *submit) {
+    struct message message = {.type = MESSAGE_REFUSED};
+    message.u.refused =
+        (struct refused){.req = submit->req, .attempt = submit->attempt, .reason = REASON_INVALID};
+    reply(sim, conn, session, message);
+}
+
+/* n tokens of this id. */
 static void answers_wrong(struct sim *sim, uint32_t node, uint32_t conn, uint64_t session,
-                          const struct submit *submit) {
-    const uint32_t beyond = 65536;
+                          const struct submit *submit, uint32_t id, uint32_t n) {
+    uint32_t tokens[SIM_NEW + 1];
+    ASSERT(n <= SIM_NEW + 1);
+    for (uint32_t i = 0; i < n; i++)
+        tokens[i] = id;
     struct step_entry entry = {.req = submit->req,
                                .attempt = submit->attempt,
                                .first_index = submit->n_tokens - submit->n_prompt,
-                               .n_tokens = 1,
-                               .tokens = &beyond};
+                               .n_tokens = n,
+                               .tokens = tokens};
     struct message message = {.type = MESSAGE_STEP};
     message.u.step = (struct step){.n = 1, .entries = &entry};
     engine_load(sim->nodes[node].engine, &message.u.step.load);
@@ -80,17 +92,26 @@ static void answers_wrong(struct sim *sim, uint32_t node, uint32_t conn, uint64_
 bool sick_takes(struct sim *sim, uint32_t node, uint32_t conn, const struct message *message) {
     if (message->type != MESSAGE_SUBMIT || node != sick_node(sim) || sim->phase != RUN_SAFETY)
         return false;
+    const struct submit *submit = &message->u.submit;
     switch (sim->options.sick) {
     case SICK_TRANSFER:
-        fails(sim, conn, message->session, &message->u.submit);
+        fails(sim, conn, message->session, submit);
         return true;
     case SICK_IDS:
-        answers_wrong(sim, node, conn, message->session, &message->u.submit);
+        answers_wrong(sim, node, conn, message->session, submit, 65536, 1);
+        return true;
+    case SICK_LENGTHS: /* also where others have given it a part */
+        answers_wrong(sim, node, conn, message->session, submit, 1,
+                      submit->n_prompt + submit->sampling.max_new - submit->n_tokens + 1);
+        return true;
+    case SICK_INVALID:
+        refuses(sim, conn, message->session, submit);
         return true;
     case SICK_HUNG:
     case SICK_STUCK:
     case SICK_QUEUED:
     case SICK_STEPS:
+    case SICK_ANNOUNCED:
         return true;
     default:
         return false;
@@ -130,10 +151,15 @@ static struct load *load_of(struct message *message) {
 
 void sick_says(const struct sim *sim, uint32_t node, struct message *message) {
     struct load *load = load_of(message);
-    if (load && (sick_is(sim, node, SICK_HUNG) || sick_is(sim, node, SICK_STEPS)))
+    bool is_announced = sick_is(sim, node, SICK_ANNOUNCED);
+    if (load && (is_announced || sick_is(sim, node, SICK_HUNG) || sick_is(sim, node, SICK_STEPS)))
         load->progress = 1;
     if (load && sick_is(sim, node, SICK_STEPS))
         load->step_us_expected = UINT32_MAX;
+    if (load && is_announced)
+        load->step_us_expected = MESSAGE_STEP_US_MAX - 100000;
+    if (load && sick_is(sim, node, SICK_FIGURES))
+        load->blocks_cached = load->blocks_total + 1;
     if (message->type == MESSAGE_DIGEST && sick_is(sim, node, SICK_QUEUED))
         list_queued(sim, node, &message->u.digest);
 }
@@ -175,10 +201,10 @@ void sick_submitted(struct sim *sim, uint32_t router, uint32_t to, enum phase ph
         node->judged.sick_ns = sim->now_ns;
 }
 
-/* Who has work for a slow worker waits in its queue, and an unreachable one is well for whole
- * requests. */
+/* Who has work for a slow worker waits in its queue, and others are well for whole requests. */
 static bool may_wait_there(enum sick kind) {
-    return kind == SICK_NONE || kind == SICK_SLOW || kind == SICK_UNREACHABLE;
+    return kind == SICK_NONE || kind == SICK_SLOW || kind == SICK_UNREACHABLE ||
+           kind == SICK_FIGURES;
 }
 
 void sick_judge(struct sim *sim, uint32_t i) {

@@ -28,6 +28,10 @@ enum sick {
     SICK_IDS,         /* it answers with token ids beyond the vocabulary */
     SICK_STEPS,       /* it hangs, and announces a step of more than an hour */
     SICK_UNREACHABLE, /* no KV reaches it; whole requests are answered right */
+    SICK_ANNOUNCED,   /* it hangs, and announces the longest step but for a tenth of a second */
+    SICK_FIGURES,     /* it works, and counts more blocks than it has */
+    SICK_LENGTHS,     /* it answers with one token more than was asked for */
+    SICK_INVALID,     /* it refuses each request as invalid */
     SICK_KINDS
 };
 

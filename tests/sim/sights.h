@@ -91,6 +91,10 @@
     X(SICK_IDS, "one worker answered with ids beyond the vocabulary")                              \
     X(SICK_STEPS, "one worker announced steps of more than an hour")                               \
     X(SICK_UNREACHABLE, "no KV reached one worker")                                                \
+    X(SICK_ANNOUNCED, "one worker hung and announced a step that may be")                          \
+    X(SICK_FIGURES, "one worker's counts could not be")                                            \
+    X(SICK_LENGTHS, "one worker answered with more tokens than were asked for")                    \
+    X(SICK_INVALID, "one worker refused each request as invalid")                                  \
     X(HEAVY, "steps had a large fixed part")                                                       \
     X(SMALL_STEPS, "a slow worker made such steps smaller")                                        \
     X(AHEAD, "a step began before the results of the one before were read")                        \
