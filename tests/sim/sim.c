@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HEALED_NS    (40 * NS_PER_S) /* while requests are left, some token comes in this time */
+#define BEGIN_NS     (3600 * NS_PER_S) /* a machine is seldom younger; times near zero hide faults */
+#define HEALED_NS    (40 * NS_PER_S)   /* while requests are left, some token comes in this time */
 #define PROBES       12
 #define PROBE_NS     (30 * NS_PER_S)
 #define QUIET_NS     (12 * NS_PER_S) /* longer than every lease */
@@ -296,7 +297,7 @@ static void seed_draws(struct sim *sim) {
 
 static void begin(struct sim *sim) {
     seed_draws(sim);
-    sim->now_ns = NS_PER_S;
+    sim->now_ns = BEGIN_NS;
     sim->speaker = SIM_NO_NODE;
     sim->conns = calloc(SIM_CONNS, sizeof *sim->conns);
     sim->clients = calloc(SIM_CLIENTS, sizeof *sim->clients);
@@ -309,9 +310,10 @@ static void begin(struct sim *sim) {
         front_start(sim, i);
     for (uint32_t i = 0; i < sim->options.n_workers; i++)
         back_start(sim, SIM_ROUTERS + i);
-    sim_at(sim, 2 * NS_PER_S, (struct event){.type = EVENT_CLIENT, .node = SIM_NO_NODE});
+    sim_at(sim, BEGIN_NS + NS_PER_S, (struct event){.type = EVENT_CLIENT, .node = SIM_NO_NODE});
     if (sim->options.fault_ns > 0)
-        sim_at(sim, 3 * NS_PER_S, (struct event){.type = EVENT_FAULT, .node = SIM_NO_NODE});
+        sim_at(sim, BEGIN_NS + 2 * NS_PER_S,
+               (struct event){.type = EVENT_FAULT, .node = SIM_NO_NODE});
 }
 
 void sim_fini(struct sim *sim) {

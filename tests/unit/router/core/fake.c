@@ -107,7 +107,7 @@ struct router_config fake_config(void) {
 
 void fake_open(struct fake *fake, const struct router_config *config) {
     memset(fake, 0, sizeof *fake);
-    fake->now_ns = NS_PER_S;
+    fake->now_ns = 3600 * NS_PER_S;
     fake->config = *config;
     struct router_sink sink = {.context = fake,
                                .open_link = on_open,

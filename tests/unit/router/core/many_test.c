@@ -11,6 +11,7 @@
 const char *const suite_name = "router_many";
 const double suite_timeout_s = 60;
 
+#define BEGIN_NS (3600 * NS_PER_S)
 #define REQUESTS 300
 #define WORKERS  66
 
@@ -99,7 +100,7 @@ static void shell_open(struct shell *shell) {
 static void join(struct shell *shell, uint32_t slot, uint32_t context, uint32_t n_running) {
     struct announce announce = {.incarnation = 100 + slot};
     snprintf(announce.name, sizeof announce.name, "w%u", slot);
-    router_announce(shell->router, NS_PER_S, &announce);
+    router_announce(shell->router, BEGIN_NS, &announce);
     struct message message = {.type = MESSAGE_WELCOME, .session = shell->sessions[slot]};
     message.u.welcome = (struct welcome){.major = PROTO_MAJOR,
                                          .incarnation = announce.incarnation,
@@ -109,7 +110,7 @@ static void join(struct shell *shell, uint32_t slot, uint32_t context, uint32_t 
                                          .max_seqs = REQUESTS,
                                          .load.n_running = n_running};
     memcpy(message.u.welcome.name, announce.name, sizeof announce.name);
-    router_message(shell->router, NS_PER_S, slot, &message);
+    router_message(shell->router, BEGIN_NS, slot, &message);
 }
 
 /* n requests of one token that one STEP ends. */
@@ -124,7 +125,7 @@ static void end_at_once(struct shell *shell, uint32_t n) {
         tokens[i][0] = 1;
         struct request_spec spec = {
             .tokens = tokens[i], .n_prompt = 1, .capacity = 2, .sampling = {.max_new = 1}};
-        ck_assert_int_eq(router_request(shell->router, NS_PER_S, &spec, &name), STATUS_OK);
+        ck_assert_int_eq(router_request(shell->router, BEGIN_NS, &spec, &name), STATUS_OK);
     }
     ck_assert_uint_eq(shell->n_submits, n);
     for (uint32_t i = 0; i < n; i++)
@@ -135,7 +136,7 @@ static void end_at_once(struct shell *shell, uint32_t n) {
                                          .finish = FINISH_LENGTH};
     struct message message = {.type = MESSAGE_STEP, .session = shell->sessions[0]};
     message.u.step = (struct step){.n = n, .entries = entries};
-    router_message(shell->router, NS_PER_S, 0, &message);
+    router_message(shell->router, BEGIN_NS, 0, &message);
     ck_assert_uint_eq(shell->n_ends, n);
     for (uint32_t i = 0; i < n; i++)
         ck_assert(shell->is_forgotten[i]);
@@ -190,7 +191,7 @@ static void expect_one_marked(enum reason reason) {
                                     .n_prompt = 20,
                                     .capacity = 30,
                                     .sampling = {.max_new = 10}};
-        ck_assert_int_eq(router_request(shell.router, NS_PER_S, &spec, &name), STATUS_OK);
+        ck_assert_int_eq(router_request(shell.router, BEGIN_NS, &spec, &name), STATUS_OK);
     }
     ck_assert_uint_eq(shell.submits[64], 2);
     struct message message = {.type = MESSAGE_REFUSED, .session = shell.sessions[64]};
@@ -199,13 +200,13 @@ static void expect_one_marked(enum reason reason) {
         message.type = MESSAGE_FAILED;
         message.u.failed = (struct failed){shell.attempts[0].req, 1, PHASE_BOTH, .reason = reason};
     }
-    router_message(shell.router, NS_PER_S, 64, &message);
-    router_link_lost(shell.router, NS_PER_S, 64);
+    router_message(shell.router, BEGIN_NS, 64, &message);
+    router_link_lost(shell.router, BEGIN_NS, 64);
     ck_assert_uint_eq(shell.submits[0], 0);
     message = (struct message){.type = MESSAGE_BEAT, .session = shell.sessions[0]};
     message.u.beat.load.progress = 1;
-    router_message(shell.router, NS_PER_S, 0, &message);
-    router_tick(shell.router, NS_PER_S + 100 * NS_PER_MS);
+    router_message(shell.router, BEGIN_NS, 0, &message);
+    router_tick(shell.router, BEGIN_NS + 100 * NS_PER_MS);
     ck_assert_uint_eq(shell.submits[0], 2);
     ck_assert_uint_eq(shell.n_ends, 0);
     ck_assert_ptr_null(router_check(shell.router));

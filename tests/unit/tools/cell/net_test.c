@@ -8,6 +8,7 @@
 const char *const suite_name = "cell net";
 const double suite_timeout_s = 60;
 
+#define BEGIN_NS  (3600 * NS_PER_S)
 #define DELAY_NS  (100 * NS_PER_US)
 #define HANGUP_NS NS_PER_MS
 #define SEEN_MAX  16
@@ -80,7 +81,7 @@ static void begin(struct codec *reader, bool overtake, double bytes_s) {
                               .broken = on_broken,
                               .failed = on_failed};
     memset(&seen, 0, sizeof seen);
-    now_ns = NS_PER_S;
+    now_ns = BEGIN_NS;
     ck_assert_int_eq(codec_init(reader), STATUS_OK);
     ck_assert_int_eq(net_init(&net, &spec, &hooks, &heap, &now_ns, &serial), STATUS_OK);
 }
@@ -116,7 +117,7 @@ START_TEST(messages_keep_their_order_and_their_time) {
     for (uint32_t i = 0; i < 3; i++) {
         ck_assert_uint_eq(seen.t_ns[i], i + 1);
         ck_assert_uint_eq(seen.seq[i], i + 1);
-        ck_assert_uint_eq(seen.at_ns[i], NS_PER_S + DELAY_NS);
+        ck_assert_uint_eq(seen.at_ns[i], BEGIN_NS + DELAY_NS);
     }
     ck_assert_int_eq(ping(conn, 4, 3, 0), STATUS_OK);
     end(&reader);
@@ -131,8 +132,8 @@ START_TEST(bytes_take_their_turn_on_the_line) {
     ck_assert_int_eq(ping(conn, 2, 9, 1000000), STATUS_OK);
     ck_assert_int_eq(ping(conn, 3, 9, 0), STATUS_OK); /* no bytes, but behind the others */
     run();
-    ck_assert_uint_eq(seen.at_ns[0], NS_PER_S + NS_PER_MS + DELAY_NS);
-    ck_assert_uint_eq(seen.at_ns[1], NS_PER_S + 2 * NS_PER_MS + DELAY_NS);
+    ck_assert_uint_eq(seen.at_ns[0], BEGIN_NS + NS_PER_MS + DELAY_NS);
+    ck_assert_uint_eq(seen.at_ns[1], BEGIN_NS + 2 * NS_PER_MS + DELAY_NS);
     ck_assert_uint_eq(seen.at_ns[2], seen.at_ns[1]);
     end(&reader);
 }
@@ -149,7 +150,7 @@ START_TEST(what_is_under_way_is_lost_when_it_breaks) {
     run();
     ck_assert_uint_eq(seen.n, 0);
     ck_assert_uint_eq(seen.n_broken, 2);
-    ck_assert_uint_eq(seen.broken_ns[0], NS_PER_S + 3 * NS_PER_MS);
+    ck_assert_uint_eq(seen.broken_ns[0], BEGIN_NS + 3 * NS_PER_MS);
     ck_assert_uint_eq(seen.broken_node[0] + seen.broken_node[1], 1);
     ck_assert_int_eq(ping(conn, 3, 9, 0), STATUS_CLOSED);
     end(&reader);
@@ -164,12 +165,12 @@ START_TEST(the_other_end_learns_of_a_close_and_of_a_death) {
     run();
     ck_assert_uint_eq(seen.n_broken, 1);
     ck_assert_uint_eq(seen.broken_node[0], 1);
-    ck_assert_uint_eq(seen.broken_ns[0], NS_PER_S + HANGUP_NS);
+    ck_assert_uint_eq(seen.broken_ns[0], BEGIN_NS + HANGUP_NS);
     net_node_died(&net, 1, 2 * NS_PER_MS);
     run();
     ck_assert_uint_eq(seen.n_broken, 2);
     ck_assert_uint_eq(seen.broken_node[1], 2);
-    ck_assert_uint_eq(seen.broken_ns[1], NS_PER_S + HANGUP_NS + 2 * NS_PER_MS);
+    ck_assert_uint_eq(seen.broken_ns[1], BEGIN_NS + HANGUP_NS + 2 * NS_PER_MS);
     ck_assert_uint_eq(net_find(&net, 2, 5), 2); /* none: spec.n_conns */
     uint32_t third = net_open(&net, 0, 1, 1, false);
     net_close(&net, third, 0);
@@ -210,7 +211,7 @@ START_TEST(what_goes_astray_comes_later_and_out_of_order) {
     ck_assert_uint_eq(seen.n, 2);
     ck_assert_uint_eq(seen.t_ns[0], 2);
     ck_assert_uint_eq(seen.t_ns[1], 1);
-    ck_assert_uint_eq(seen.at_ns[1], NS_PER_S + DELAY_NS + 5 * NS_PER_MS);
+    ck_assert_uint_eq(seen.at_ns[1], BEGIN_NS + DELAY_NS + 5 * NS_PER_MS);
     end(&reader);
 }
 END_TEST

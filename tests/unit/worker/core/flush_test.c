@@ -1,5 +1,6 @@
 /* What goes to a router in which message: bounds of a STEP, and what is said first. The router here
  * only counts; it takes as many messages as a test allows. */
+#include "base/clock.h"
 #include "tests/support/suite.h"
 #include "tests/unit/worker/core/rig.h"
 
@@ -72,7 +73,7 @@ static struct desk *desk_new(uint32_t n_seqs, uint32_t n_tokens) {
     config.max_links = 2;
     for (uint32_t i = 0; i < MESSAGE_ENTRIES_MAX; i++)
         desk->sampled[i] = (struct sampled){.id = 300, .valid = true};
-    desk->now_ns = 1000000000;
+    desk->now_ns = 3600 * NS_PER_S;
     ck_assert_int_eq(engine_new(&config, &sink, &desk->engine), STATUS_OK);
     struct message message = {.type = MESSAGE_HELLO, .session = 7};
     message.u.hello = (struct hello){.major = PROTO_MAJOR, .router_id = 500, .session = 7};

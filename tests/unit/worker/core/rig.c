@@ -1,5 +1,7 @@
 #include "tests/unit/worker/core/rig.h"
 
+#include "base/clock.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +31,7 @@ struct rig *rig_new(uint64_t seed) {
     struct rig *rig = calloc(1, sizeof *rig);
     ck_assert_ptr_nonnull(rig);
     rig->random.state = seed;
-    rig->now_ns = 1000000000;
+    rig->now_ns = 3600 * NS_PER_S; /* a worker is seldom younger */
     rig->credits = 2;
     rig->queue_max = RIG_QUEUE;
     rig->next_link = RIG_FIRST_KV_LINK;

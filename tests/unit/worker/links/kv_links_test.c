@@ -2,6 +2,7 @@
  * the core a fake, the clock the test's own. */
 #include "worker/links/kv_links.h"
 
+#include "base/clock.h"
 #include "base/log/log.h"
 #include "proto/bus.h"
 #include "tests/support/suite.h"
@@ -15,7 +16,9 @@
 const char *const suite_name = "worker kv links";
 const double suite_timeout_s = 60;
 
-enum { CHUNK_BYTES = 4096, T0 = 1000000000, A_WHILE = 10000000 };
+#define T0 (3600 * NS_PER_S)
+
+enum { CHUNK_BYTES = 4096, A_WHILE = 10000000 };
 
 struct rig {
     char folder[64];
