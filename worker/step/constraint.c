@@ -14,11 +14,17 @@
 #define MASK_BYTES ((size_t)64 << 20)
 #define SWEEP_NS   NS_PER_S
 
-/* Work of the masks of one sequence, in steps of some 10 ns (model/text/grammar/grammar.h): what it has at first, which is
- * the most that it may save up, and what each token adds. One mask may cost the first view of a string over a large vocabulary, 2
- * ms; who has costly ones all the time ends. */
-#define STEPS_MAX   (2 * (uint64_t)GRAMMARS_MASK_STEPS)
-#define STEPS_TOKEN (GRAMMARS_MASK_STEPS / 50)
+/* Work of the masks of one sequence, in steps of some 10 ns (model/text/grammar/grammar.h), of which the first look at a string
+ * costs one for each node of the vocabulary's trie. What it has at first is the most that it may save up: a form of text with many
+ * kinds of strings needs dozens of such looks before all are known. Who has costly masks all the time ends. */
+static uint64_t steps_max(const struct constraint *constraint) {
+    return 2 * GRAMMARS_MASK_STEPS + 64 * (uint64_t)constraint->grammars.vocabulary->n_nodes;
+}
+
+/* What each token adds. */
+static uint64_t steps_of_token(const struct constraint *constraint) {
+    return GRAMMARS_MASK_STEPS / 50 + constraint->grammars.vocabulary->n_nodes / 4;
+}
 
 enum status constraint_init(struct constraint *constraint,
                             const struct constraint_options *options) {
@@ -55,10 +61,11 @@ void constraint_fini(struct constraint *constraint) {
     memset(constraint, 0, sizeof *constraint);
 }
 
-static void take(struct constrained *at, const struct grammars_made *made) {
+static void take(const struct constraint *constraint, struct constrained *at,
+                 const struct grammars_made *made) {
     at->state = made->state;
     at->n_followed = made->n_followed;
-    at->n_steps = STEPS_MAX;
+    at->n_steps = steps_max(constraint);
 }
 
 enum status constraint_open(struct constraint *constraint, uint32_t slot, uint64_t serial,
@@ -77,7 +84,7 @@ enum status constraint_open(struct constraint *constraint, uint32_t slot, uint64
     at->serial = serial;
     constraint->n_open++;
     if (status == STATUS_OK)
-        take(at, &made);
+        take(constraint, at, &made);
     return status;
 }
 
@@ -101,7 +108,7 @@ void constraint_look(struct constraint *constraint, struct engine *engine, uint6
             grammar_state_free(made.state);
             continue;
         }
-        take(at, &made);
+        take(constraint, at, &made);
         engine_constrained(engine, now_ns, made.slot, made.serial, made.status);
     }
     if (constraint->n_open > 0 && now_ns - constraint->swept_ns >= SWEEP_NS) {
@@ -158,7 +165,8 @@ static void fill(const struct constraint *constraint, struct constrained *at, ui
     const struct grammar_mask *mask;
     uint32_t n_tokens = constraint->grammars.vocabulary->n_tokens;
     ASSERT(n_tokens <= constraint->options.n_vocab);
-    at->n_steps = at->n_steps + STEPS_TOKEN < STEPS_MAX ? at->n_steps + STEPS_TOKEN : STEPS_MAX;
+    uint64_t n_steps = at->n_steps + steps_of_token(constraint), n_most = steps_max(constraint);
+    at->n_steps = n_steps < n_most ? n_steps : n_most;
     if (!at->is_lost && grammar_mask_within(at->state, &at->n_steps, &mask) != STATUS_OK)
         at->is_lost = true;
     if (at->is_lost)

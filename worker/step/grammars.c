@@ -54,8 +54,8 @@ static enum status compile(struct grammars *grammars, struct kept_grammar *kept,
     struct grammar_limits limits = grammar_limits;
     const struct grammar_part *part;
     struct arena arena;
-    limits.n_mask_steps = GRAMMARS_MASK_STEPS;
     TRY(need_vocabulary(grammars, error));
+    limits.n_mask_steps = GRAMMARS_MASK_STEPS + 8 * (uint64_t)grammars->vocabulary->n_nodes;
     arena_init(&arena, UNPACK_BYTES);
     enum status status =
         grammar_unpack((struct span){kept->packed.data, kept->packed.n}, &arena, &part, error);

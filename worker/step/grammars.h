@@ -28,7 +28,8 @@ struct tokenizer;
 #define GRAMMARS_BACK   16 /* tokens that a state can be set back by */
 #define GRAMMARS_INLINE 32 /* output tokens that are followed by whoever uses the state first */
 
-/* Of work for one mask, or one token that is followed: the engine thread does it, and 1,000,000 steps are some 10 ms. */
+/* Of work for one mask, or one token that is followed, beside eight looks at all of the vocabulary's trie: the engine thread does
+ * it, and 1,000,000 steps are some 10 ms. */
 #define GRAMMARS_MASK_STEPS 1000000u
 
 struct grammars_options {
