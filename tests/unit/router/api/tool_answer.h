@@ -114,7 +114,10 @@ struct answer {
 };
 
 static inline void put(char *text, struct span more) {
-    strncat(text, more.bytes ? more.bytes : "", more.n);
+    char *end = text + strlen(text);
+    if (more.n > 0)
+        memmove(end, more.bytes, more.n);
+    end[more.n] = '\0';
 }
 
 static inline void put_json(char *text, const json_t *value) {
@@ -243,7 +246,7 @@ static inline void some_answer(const struct tool_format *format, struct random *
         put_blank(format, random, answer->text);
         put(answer->text, format->before_text);
     }
-    strcat(answer->text, answer->content);
+    put(answer->text, span_of(answer->content));
     for (int i = 0; i < n; i++) {
         answer->tools[i] = tool >= 0 ? tool : (int)below(random, N_TOOLS);
         answer->arguments[i] = some_arguments(random, answer->tools[i]);
@@ -261,7 +264,7 @@ static inline void think(const struct tool_format *format, const struct thought_
     strcpy(answer->text, is_open ? "" : "\n");
     put(answer->text, is_open ? SPAN("") : thoughts->mark);
     strcat(answer->text, "\n");
-    strcat(answer->text, answer->thought);
+    put(answer->text, span_of(answer->thought));
     strcat(answer->text, "\n");
     put(answer->text, thoughts->end_mark);
     put(answer->text, thoughts->behind);
