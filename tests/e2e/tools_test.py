@@ -408,13 +408,17 @@ def events_of_http2(port, path, wanted, timeout):
                 yield line.removeprefix("data: ")
 
 
-def calls_over_grpc(port, asked):
-    """The same calls in the text that gRPC streams: (name, arguments as an object)."""
+def calls_over_grpc(port, asked, kill):
+    """The same calls in the text that gRPC streams: (name, arguments as an object). kill() is called within each one's arguments."""
     import grpc_client as client
     with client.grpc.insecure_channel(f"127.0.0.1:{port}") as wire:
         chat = client.pb.Chat(messages=[client.pb.Message(**m) for m in asked["messages"]], tools_json=json.dumps(asked["tools"]), tool_choice="required")
         asked = client.pb.GenerateRequest(chat=chat, seed=asked["seed"], temperature=asked["temperature"], max_tokens=asked["max_tokens"])
-        said = "".join(step.text for step in client.Inference(wire).Generate(asked))
+        said = ""
+        for step in client.Inference(wire).Generate(asked):
+            said += step.text
+            if '"arguments":' in said.rpartition("<tool_call>")[2]:
+                kill()
     return [(call["name"], call["arguments"]) for call in map(json.loads, re.findall(r"<tool_call>\n(.*?)\n</tool_call>(?=\n<tool_call>|\n?$)", said, re.S))]
 
 
@@ -436,22 +440,28 @@ def random_tools(folder, n):
             part = asked[begin:begin + 20]
             got = all_of(part, whole)
             n_ended += sum(right(wanted, [(c, [(None, *call) for call in calls], e) for c, calls, e in one]) for wanted, one in zip(part, got))
-            for events in doors:
-                killing = threading.Semaphore(1)
+            killing = threading.Semaphore(0)
 
-                def kill():
-                    if killing.acquire(blocking=False):
-                        os.kill(chance.choice(cluster.workers())["pid"], signal.SIGKILL)
+            def kill():
+                if killing.acquire(blocking=False):
+                    os.kill(max(cluster.workers(), key=lambda w: w["assigned"])["pid"], signal.SIGKILL)
 
-                assert all_of(part, lambda port, wanted: streamed(port, wanted, events, kill)) == got
+            def both_ready():
                 eventually(lambda: [w["state"] for w in cluster.workers()] == ["ready"] * 2, "both workers")
+
+            for events in doors:
+                killing.release()
+                assert all_of(part, lambda port, wanted: streamed(port, wanted, events, kill)) == got
+                both_ready()
+            killing.release()
             for wanted in part[:5 if importlib.util.find_spec("grpc_tools") else 0]:
                 wanted = {**wanted, "tool_choice": "required", "parallel_tool_calls": True}
                 (_, calls, end), = whole(cluster.port, wanted)
                 whole_ones = calls[:len(calls) - (end == "length")]  # the last one is cut
                 same = [(name, json.loads(given) if kind == "function" else {"input": given}) for _, kind, name, given in whole_ones]
                 n_grpc += len(same)
-                assert calls_over_grpc(cluster.port, wanted) == same, (wanted, same)
+                assert calls_over_grpc(cluster.port, wanted, kill) == same, (wanted, same)
+            both_ready()
         replays = cluster.status()["routers"][0]["core"]["replays"]
         assert replays > 0 and n_ended >= n // 2, (replays, n_ended)
         return f"{n_ended} calls of {n} tools, {len(doors)} doors, {n_grpc} over gRPC, {replays} replays"
