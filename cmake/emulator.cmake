@@ -26,11 +26,11 @@ endif()
 
 # tandem_emulated(NAME SOURCES...) : an object library of kernels and of the emulator itself (.cc).
 #
-# Of a build with sanitizers these check indices and shifts alone, unless TANDEM_EMU_SANITIZED: with all of it they take three
+# Of a build with sanitizers these check indices and shifts alone, unless TANDEM_ALL_SANITIZED: with all of it they take three
 # times as long to compile and to run, and what it finds tandem_watched() finds too.
 function(tandem_emulated name)
   set(checks)
-  if(SANITIZE AND NOT TANDEM_EMU_SANITIZED)
+  if(SANITIZE AND NOT TANDEM_ALL_SANITIZED)
     set(checks "-fno-sanitize=all;-fsanitize=bounds,shift;-fno-sanitize-recover=all")
   endif()
   add_library(${name} OBJECT ${ARGN})

@@ -27,8 +27,11 @@ foreach(flag -Wtrampolines -Wbidi-chars=any -ftrivial-auto-var-init=zero -fstack
   endif()
 endforeach()
 
+# What of a directory is compiled with; tests/ may have less.
+set(TANDEM_SANITIZE "${SANITIZE}")
+define_property(TARGET PROPERTY TANDEM_SANITIZE INITIALIZE_FROM_VARIABLE TANDEM_SANITIZE)
 if(SANITIZE)
-  target_compile_options(tandem_flags INTERFACE -fsanitize=${SANITIZE} -fno-omit-frame-pointer)
+  target_compile_options(tandem_flags INTERFACE -fsanitize=$<TARGET_PROPERTY:TANDEM_SANITIZE> -fno-omit-frame-pointer)
   if(NOT SANITIZE STREQUAL "thread")
     target_compile_options(tandem_flags INTERFACE -fno-sanitize-recover=all)
   endif()
