@@ -63,6 +63,7 @@ done
 # What is done on a machine with a GPU, on the emulated one: bits of real shapes, whole models. Not under sanitizers: what they
 # say of the kernels, the suites say; of the workers, far_test.py on the backend far.
 step_limit_s=3600 computes gpu/rehearse "tests/gpu/run --rehearse --out '$out/gpu'"
+step_limit_s=600 computes gpu/rehearse_ranks "tests/gpu/run --rehearse --out '$out/gpu-ranks' ranks"
 step_limit_s=1800 computes gpu/sass "$python tests/gpu/sass.py"
 
 sanitized waits dev daemons_test
