@@ -32,10 +32,17 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 KEPT = Path(os.environ.get("TANDEM_CACHE") or Path.home() / ".cache/tandem") / "sass"
 
+# What ranks on several GPUs meet by: a store behind everything that was written before, as the other GPUs see it, and a load that
+# drops what the SM had read until then. The emulator cannot show that one of them is missing.
+MEETING = ("MEMBAR.ALL.SYS", "STG.E.STRONG.SYS", "LDG.E.STRONG.SYS", "CCTL.IVALL")
 # What a kernel lives on, and cannot have lost by a change that only looked harmless: products on tensor cores, loads of 16
 # bytes, copies into shared memory that go by no register; the beginnings of their names. A row's words are the kernel's name,
 # and where it has several forms a part of its mangled name, and an architecture. A kernel without a row must only have no spill.
 MUST = {
+    "sum_whole_kernel": MEETING,
+    "sum_slices_kernel": MEETING,
+    "norm_ranks_kernel": MEETING,
+    "gather_ranks_kernel": MEETING,
     "ints_kernel": ("IMMA.16832.S8.S8", "LDSM.16.M88.4", "LDGSTS.E.BYPASS.128"),
     "mid_kernel": ("IMMA.16832.S8.S8", "LDSM.16.M88.4", "LDGSTS.E.BYPASS.128"),
     "few_kernel": ("IDP.4A", "LDGSTS.E.BYPASS.128", "LDS.128"),
