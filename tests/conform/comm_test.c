@@ -6,6 +6,8 @@
 #include "base/random.h"
 #include "tests/support/suite.h"
 
+#include <float.h>
+#include <math.h>
 #include <pthread.h>
 #include <sched.h>
 
@@ -129,17 +131,24 @@ static void must(bool true_, const char *what) {
 #define MUST(expression) must(expression, #expression)
 
 /* What rank `rank` brings to turn `turn`: large and small, so that another order of adding gives
- * other bits. */
+ * other bits; and of each 32 numbers, one that has fewer bits than a float, or comes to such a sum. */
 static float number(uint32_t rank, uint32_t turn, size_t i) {
     uint64_t bits = mix64(((uint64_t)rank << 56) ^ ((uint64_t)turn << 32) ^ i);
     float scale = (bits & 7) == 0 ? 1e6f : 1.0f;
+    if (i % 32 == 9)
+        scale = 2 * FLT_MIN;
     return scale * ((float)(bits >> 40) / 8388608.0f - 1.0f);
+}
+
+/* What kernels take it for, and make of it. */
+static float flushed(float x) {
+    return fabsf(x) < FLT_MIN ? copysignf(0.0f, x) : x;
 }
 
 static float sum_of(uint32_t n_ranks, uint32_t turn, size_t i) {
     float sum = number(0, turn, i);
     for (uint32_t rank = 1; rank < n_ranks; rank++)
-        sum += number(rank, turn, i);
+        sum = flushed(flushed(sum) + flushed(number(rank, turn, i)));
     return sum;
 }
 

@@ -41,7 +41,7 @@ struct comm_kind {
     void (*close)(struct comm *comm); /* never NULL */
 
     /* x (n, in memory of the host: a rank on a device copies it there first, ranks/staged.h) becomes
-     * the sum of all ranks' x. */
+     * the sum of all ranks' x, by the rules of kernels/numbers.h: denormals are zero. */
     NODISCARD enum status (*all_reduce)(struct comm *comm, float *x, size_t n);
 
     /* Of a comm that `rounds`; else NULL is fine. What ranks add to x (n), which all have, crosses as bfloat16: struct kernels's

@@ -8,6 +8,7 @@
  * ranks meet once more to copy the slices; the order of additions, rank 0 first, is the same. */
 #include "base/assert.h"
 #include "base/log/log.h"
+#include "kernels/numbers.h"
 #include "worker/comm/comm.h"
 #include "worker/comm/gate.h"
 
@@ -172,12 +173,14 @@ static enum status meet_for(struct shm *shm, const struct asked *asked) {
 /* out (end - begin) = the ranks' numbers [begin, end), added up in order. */
 static void add_up(const struct shm *shm, float *restrict out, size_t begin, size_t end) {
     const float *first = place_of(shm, 0);
+    uint32_t saved = numbers_enter();
     memcpy(out, first + begin, (end - begin) * sizeof *out);
     for (uint32_t rank = 1; rank < shm->head.n_ranks; rank++) {
         const float *restrict next = place_of(shm, rank) + begin;
         for (size_t i = 0; i < end - begin; i++)
             out[i] += next[i];
     }
+    numbers_leave(saved);
 }
 
 /* The slice that a rank adds up; whole cache lines. */
