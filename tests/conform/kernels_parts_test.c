@@ -16,14 +16,7 @@ const double suite_timeout_s = 240;
 
 enum { N_VOCAB = 64, STAGE = 4096 };
 
-static void open_ranks(struct group *group, int i, uint32_t n, size_t together, uint32_t wait_ms) {
-    const struct kernels_options options = {.n_threads = 1,
-                                            .together = together,
-                                            .columns = N_VOCAB,
-                                            .wait_ms = wait_ms,
-                                            .limits = {1, 1, 16, 32, N_VOCAB, 1, 1, 16}};
-    group_open(group, i, n, &options);
-}
+static const struct group_sizes sizes = {.n_vocab = N_VOCAB, .columns = N_VOCAB, .together = STAGE};
 
 /* The nearest number whose lower 16 bits are zero: of the two around y, or the one of an even upper half. */
 static float rounded(float y) {
@@ -127,13 +120,8 @@ static void add_up(struct member *member) {
 }
 
 START_TEST(x_has_the_rounded_parts_of_all_ranks_added) {
-    for (uint32_t n = 2; n <= GROUP_MOST; n++) {
-        struct group group;
-        open_ranks(&group, _i, n, STAGE, 0);
-        group_run(&group, add_up);
-        group_check(&group);
-        group_close(&group);
-    }
+    for (uint32_t n = 2; n <= GROUP_MOST; n++)
+        group_try(_i, n, &sizes, add_up);
 }
 END_TEST
 
@@ -149,13 +137,10 @@ static void add_up_at_the_border(struct member *member) {
 }
 
 START_TEST(short_and_long_sums_have_the_same_bits) {
-    for (uint32_t n = 2; n <= 3; n++) {
-        struct group group;
-        open_ranks(&group, _i, n, N_LONG, 0);
-        group_run(&group, add_up_at_the_border);
-        group_check(&group);
-        group_close(&group);
-    }
+    struct group_sizes long_sizes = sizes;
+    long_sizes.together = N_LONG;
+    for (uint32_t n = 2; n <= 3; n++)
+        group_try(_i, n, &long_sizes, add_up_at_the_border);
 }
 END_TEST
 
@@ -201,13 +186,8 @@ static void chain(struct member *member) {
 }
 
 START_TEST(parts_of_sums_wait_for_each_other) {
-    for (uint32_t n = 2; n <= 4; n++) {
-        struct group group;
-        open_ranks(&group, _i, n, STAGE, 0);
-        group_run(&group, chain);
-        group_check(&group);
-        group_close(&group);
-    }
+    for (uint32_t n = 2; n <= 4; n++)
+        group_try(_i, n, &sizes, chain);
 }
 END_TEST
 
@@ -225,7 +205,7 @@ static void disagree(struct member *member) {
 
 START_TEST(ranks_that_round_and_others_are_a_failure) {
     struct group group;
-    open_ranks(&group, _i, 3, STAGE, 0);
+    group_open(&group, _i, 3, &sizes);
     group_run(&group, disagree);
     for (uint32_t rank = 0; rank < 3; rank++)
         ck_assert_int_eq(group.members[rank].status, STATUS_IO);

@@ -22,15 +22,7 @@ static float sum_of(uint32_t n_ranks, uint32_t turn, size_t i) {
     return sum;
 }
 
-/* Ranks of contexts whose sums are mostly of `together` numbers; `i` is the test's. */
-static void open_ranks(struct group *group, int i, uint32_t n, size_t together, uint32_t wait_ms) {
-    const struct kernels_options options = {.n_threads = 1,
-                                            .together = together,
-                                            .columns = COLUMNS,
-                                            .wait_ms = wait_ms,
-                                            .limits = {1, 1, 16, 32, N_VOCAB, 1, 1, 16}};
-    group_open(group, i, n, &options);
-}
+static const struct group_sizes sizes = {.n_vocab = N_VOCAB, .columns = COLUMNS, .together = STAGE};
 
 /* One, some that are no four, as many as every rank adds up alone and one more, a stage and one more, and several of these. */
 static const size_t lengths[] = {1, 577, 16, 0, STAGE, STAGE + 1, 4 * STAGE + 3};
@@ -66,14 +58,9 @@ static void add_up(struct member *member) {
 }
 
 START_TEST(sums_have_the_bits_of_the_ranks_order) {
-    static const uint32_t sizes[] = {2, 3, 4, 8};
-    for (uint32_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        struct group group;
-        open_ranks(&group, _i, sizes[i], STAGE, 0);
-        group_run(&group, add_up);
-        group_check(&group);
-        group_close(&group);
-    }
+    static const uint32_t n_ranks[] = {2, 3, 4, 8};
+    for (uint32_t i = 0; i < sizeof n_ranks / sizeof *n_ranks; i++)
+        group_try(_i, n_ranks[i], &sizes, add_up);
 }
 END_TEST
 
@@ -108,13 +95,8 @@ static void chain(struct member *member) {
 }
 
 START_TEST(sums_of_sums_wait_for_each_other) {
-    for (uint32_t n = 2; n <= 4; n++) {
-        struct group group;
-        open_ranks(&group, _i, n, STAGE, 0);
-        group_run(&group, chain);
-        group_check(&group);
-        group_close(&group);
-    }
+    for (uint32_t n = 2; n <= 4; n++)
+        group_try(_i, n, &sizes, chain);
 }
 END_TEST
 
@@ -141,13 +123,10 @@ static void add_up_slices(struct member *member) {
 }
 
 START_TEST(long_sums_are_shared_out) {
-    for (uint32_t n = 2; n <= 3; n++) {
-        struct group group;
-        open_ranks(&group, _i, n, N_LONG, 0);
-        group_run(&group, add_up_slices);
-        group_check(&group);
-        group_close(&group);
-    }
+    struct group_sizes long_sizes = sizes;
+    long_sizes.together = N_LONG;
+    for (uint32_t n = 2; n <= 3; n++)
+        group_try(_i, n, &long_sizes, add_up_slices);
 }
 END_TEST
 
@@ -187,11 +166,7 @@ static void bring_columns(struct member *member) {
 }
 
 START_TEST(columns_of_all_ranks_come_to_the_first) {
-    struct group group;
-    open_ranks(&group, _i, 4, STAGE, 0);
-    group_run(&group, bring_columns);
-    group_check(&group);
-    group_close(&group);
+    group_try(_i, 4, &sizes, bring_columns);
 }
 END_TEST
 
@@ -214,13 +189,15 @@ static void disagree(struct member *member) {
 }
 
 START_TEST(a_late_rank_and_another_operation_are_failures) {
+    struct group_sizes impatient = sizes;
     struct group group;
-    open_ranks(&group, _i, 3, STAGE, 300);
+    impatient.wait_ms = 300;
+    group_open(&group, _i, 3, &impatient);
     group_run(&group, wait_for_nobody);
     for (uint32_t rank = 0; rank < 3; rank++)
         ck_assert_int_eq(group.members[rank].status, rank == 1 ? STATUS_OK : STATUS_IO);
     group_close(&group);
-    open_ranks(&group, _i, 2, STAGE, 0);
+    group_open(&group, _i, 2, &sizes);
     group_run(&group, disagree);
     for (uint32_t rank = 0; rank < 2; rank++)
         ck_assert_int_eq(group.members[rank].status, STATUS_IO);
@@ -242,7 +219,7 @@ static void bring_too_many(struct member *member) {
 
 START_TEST(columns_that_are_none_are_a_failure) {
     struct group group;
-    open_ranks(&group, _i, 2, STAGE, 0);
+    group_open(&group, _i, 2, &sizes);
     group_run(&group, bring_too_many);
     ck_assert_int_eq(group.members[0].status, STATUS_IO);
     group_close(&group);
@@ -253,7 +230,7 @@ END_TEST
 START_TEST(ranks_part_and_meet_again) {
     struct group group;
     struct error error;
-    open_ranks(&group, _i, 2, STAGE, 0);
+    group_open(&group, _i, 2, &sizes);
     group_run(&group, add_up);
     group.way = BY_MEMORY;
     for (uint32_t rank = 0; rank < 2; rank++)

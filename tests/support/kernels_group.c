@@ -60,16 +60,20 @@ static uint32_t device_of(uint32_t rank) {
     return all ? (uint32_t)atoi(all) : rank;
 }
 
-void group_open(struct group *group, int i, uint32_t n, const struct kernels_options *options) {
+void group_open(struct group *group, int i, uint32_t n, const struct group_sizes *sizes) {
+    struct kernels_options options = {.n_threads = 1,
+                                      .n_ranks = n,
+                                      .together = sizes->together,
+                                      .columns = sizes->columns,
+                                      .wait_ms = sizes->wait_ms,
+                                      .limits = {1, 1, 16, 32, sizes->n_vocab, 1, 1, 16}};
     struct error error;
     *group = (struct group){.kernels = kernels_table[i / N_WAYS], .way = i % N_WAYS, .n = n};
     for (uint32_t rank = 0; rank < n; rank++) {
-        struct kernels_options own = *options;
         struct member *member = &group->members[rank];
-        own.device = device_of(rank);
-        own.n_ranks = n;
+        options.device = device_of(rank);
         *member = (struct member){.group = group, .rank = rank};
-        ck_assert_int_eq(group->kernels->open(&own, &member->ctx, &error), STATUS_OK);
+        ck_assert_int_eq(group->kernels->open(&options, &member->ctx, &error), STATUS_OK);
     }
     group_meet(group);
 }
@@ -82,4 +86,13 @@ void group_close(struct group *group) {
 void group_check(const struct group *group) {
     for (uint32_t rank = 0; rank < group->n; rank++)
         ck_assert_msg(group->members[rank].is_right, "rank %u of %u", rank, group->n);
+}
+
+void group_try(int i, uint32_t n, const struct group_sizes *sizes,
+               void (*lives)(struct member *member)) {
+    struct group group;
+    group_open(&group, i, n, sizes);
+    group_run(&group, lives);
+    group_check(&group);
+    group_close(&group);
 }

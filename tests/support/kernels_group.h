@@ -38,8 +38,16 @@ struct group {
     void (*lives)(struct member *member);
 };
 
-/* Opens n ranks with these options (but for device and n_ranks), which meet; `i` is the number of the test. Closed by group_close(). */
-void group_open(struct group *group, int i, uint32_t n, const struct kernels_options *options);
+/* What contexts have room for. */
+struct group_sizes {
+    uint32_t n_vocab;
+    uint32_t columns; /* of what they gather, the most that one rank has */
+    size_t together;  /* numbers of a sum, mostly */
+    uint32_t wait_ms; /* for a rank that is late; 0: as long as the backend thinks right */
+};
+
+/* Opens n ranks, which meet; `i` is the number of the test. Closed by group_close(). */
+void group_open(struct group *group, int i, uint32_t n, const struct group_sizes *sizes);
 void group_close(struct group *group);
 
 /* Those that have parted meet again. */
@@ -50,6 +58,10 @@ void group_run(struct group *group, void (*lives)(struct member *member));
 
 /* The test fails unless each rank's is_right is left. */
 void group_check(const struct group *group);
+
+/* The life of a group: n ranks open and meet, live, are checked and closed. */
+void group_try(int i, uint32_t n, const struct group_sizes *sizes,
+               void (*lives)(struct member *member));
 
 /* What a rank brings: large and small, so that another order of adding gives other bits. */
 float group_number(uint32_t rank, uint32_t turn, size_t i);
