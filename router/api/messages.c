@@ -126,20 +126,38 @@ static bool has_pieces(const struct reply_choice *choice, enum tool_piece_kind k
     return false;
 }
 
-/* One block of the pieces of that kind, between these texts; false: there is none. */
+/* Blocks whose text grows. */
+struct text_block {
+    const char *name;   /* its type, and the member that has the text */
+    const char *delta;  /* the type of what comes behind its first event */
+    const char *behind; /* members behind the text */
+};
+static const struct text_block content = {"text", "text_delta", ""};
+static const struct text_block thinking = {"thinking", "thinking_delta", ",\"signature\":\"\""};
+
+/* The block with the text that has been appended between the two. */
+static void begin_text(const struct text_block *block, struct buf *out) {
+    buf_printf(out, "{\"type\":\"%s\",\"%s\":\"", block->name, block->name);
+}
+
+static void end_text(const struct text_block *block, struct buf *out) {
+    buf_printf(out, "\"%s}", block->behind);
+}
+
+/* One block of the pieces of that kind; false: there is none. */
 static bool put_texts(const struct reply_choice *choice, enum tool_piece_kind kind,
-                      const char *before, const char *behind, struct buf *out) {
+                      const struct text_block *block, struct buf *out) {
     uint32_t n;
     if (!has_pieces(choice, kind))
         return false;
     const struct tool_piece *pieces = tool_reader_pieces(choice->reader, &n);
-    buf_puts(out, before);
+    begin_text(block, out);
     for (uint32_t i = 0; i < n; i++) {
         struct span text = tool_reader_text(choice->reader, &pieces[i]);
         if (pieces[i].kind == kind)
             json_put_text(out, text.bytes, text.n);
     }
-    buf_puts(out, behind);
+    end_text(block, out);
     return true;
 }
 
@@ -149,15 +167,14 @@ static void put_whole(const struct reply *reply, const struct reply_choice *choi
     (void)n; /* one */
     buf_putc(out, '{');
     put_head(reply, out);
-    bool any = put_texts(choice, TOOL_PIECE_REASONING, "{\"type\":\"thinking\",\"thinking\":\"",
-                         "\",\"signature\":\"\"}", out);
+    bool any = put_texts(choice, TOOL_PIECE_REASONING, &thinking, out);
     if (any && has_pieces(choice, TOOL_PIECE_CONTENT))
         buf_putc(out, ',');
-    any |= put_texts(choice, TOOL_PIECE_CONTENT, "{\"type\":\"text\",\"text\":\"", "\"}", out);
+    any |= put_texts(choice, TOOL_PIECE_CONTENT, &content, out);
     if (!any && (!choice->reader || tool_reader_n_calls(choice->reader) == 0)) {
-        buf_puts(out, "{\"type\":\"text\",\"text\":\"");
+        begin_text(&content, out);
         json_put_text(out, choice->text.bytes, choice->text.n);
-        buf_puts(out, "\"}");
+        end_text(&content, out);
     }
     if (choice->reader)
         put_calls(reply, choice, any, out);
@@ -171,8 +188,9 @@ static void put_whole(const struct reply *reply, const struct reply_choice *choi
 /* --- a stream ------------------------------------------------------------------------------- */
 
 struct state {
-    enum { NO_BLOCK, THINKING_BLOCK, TEXT_BLOCK, CALL_BLOCK } open;
-    uint32_t n_blocks; /* begun */
+    uint32_t n_blocks;             /* begun */
+    bool is_open;                  /* the last of them, */
+    const struct text_block *text; /* and its kind where it has a text that grows, else NULL */
 };
 
 static void put_begin(const struct reply *reply, struct buf *out) {
@@ -188,9 +206,10 @@ static void put_begin(const struct reply *reply, struct buf *out) {
 }
 
 static void close_block(struct state *state, struct buf *out) {
-    if (state->open == NO_BLOCK)
+    if (!state->is_open)
         return;
-    state->open = NO_BLOCK;
+    state->is_open = false;
+    state->text = NULL;
     sse_begin_named("content_block_stop", out);
     buf_printf(out, "{\"type\":\"content_block_stop\",\"index\":%u}", state->n_blocks - 1);
     sse_end(out);
@@ -199,8 +218,9 @@ static void close_block(struct state *state, struct buf *out) {
 static void begin_block(struct state *state, struct buf *out) {
     close_block(state, out);
     sse_begin_named("content_block_start", out);
-    buf_printf(out, "{\"type\":\"content_block_start\",\"index\":%u,\"content_block\":{",
+    buf_printf(out, "{\"type\":\"content_block_start\",\"index\":%u,\"content_block\":",
                state->n_blocks++);
+    state->is_open = true;
 }
 
 static void put_delta(const struct state *state, const char *type, const char *member,
@@ -214,44 +234,36 @@ static void put_delta(const struct state *state, const char *type, const char *m
     sse_end(out);
 }
 
-static void put_text(struct state *state, struct span text, struct buf *out) {
+static void put_text(struct state *state, const struct text_block *block, struct span text,
+                     struct buf *out) {
     if (text.n == 0)
         return;
-    if (state->open != TEXT_BLOCK) {
+    if (state->text != block) {
         begin_block(state, out);
-        buf_puts(out, "\"type\":\"text\",\"text\":\"\"}}");
+        begin_text(block, out);
+        end_text(block, out);
+        buf_putc(out, '}');
         sse_end(out);
-        state->open = TEXT_BLOCK;
+        state->text = block;
     }
-    put_delta(state, "text_delta", "text", text, out);
-}
-
-static void put_thinking(struct state *state, struct span text, struct buf *out) {
-    if (state->open != THINKING_BLOCK) {
-        begin_block(state, out);
-        buf_puts(out, "\"type\":\"thinking\",\"thinking\":\"\",\"signature\":\"\"}}");
-        sse_end(out);
-        state->open = THINKING_BLOCK;
-    }
-    put_delta(state, "thinking_delta", "thinking", text, out);
+    put_delta(state, block->delta, block->name, text, out);
 }
 
 static void put_piece(const struct reply *reply, const struct tool_piece *piece, struct span text,
                       struct buf *out) {
     struct state *state = reply->state;
     if (piece->kind == TOOL_PIECE_CONTENT) {
-        put_text(state, text, out);
+        put_text(state, &content, text, out);
     } else if (piece->kind == TOOL_PIECE_REASONING) {
-        put_thinking(state, text, out);
+        put_text(state, &thinking, text, out);
     } else if (piece->kind == TOOL_PIECE_NAME) {
         begin_block(state, out);
-        buf_puts(out, "\"type\":\"tool_use\",");
+        buf_puts(out, "{\"type\":\"tool_use\",");
         put_call_id(reply, piece->call, out);
         buf_puts(out, ",\"name\":");
         json_put_string(out, text.bytes, text.n);
         buf_puts(out, ",\"input\":{}}}");
         sse_end(out);
-        state->open = CALL_BLOCK;
     } else {
         put_delta(state, "input_json_delta", "partial_json", text, out);
     }
@@ -263,7 +275,7 @@ static void put_chunk(const struct reply *reply, const struct reply_choice *choi
     uint32_t n = 0;
     const struct tool_piece *pieces =
         choice->reader ? tool_reader_pieces(choice->reader, &n) : NULL;
-    put_text(state, choice->text, out);
+    put_text(state, &content, choice->text, out);
     for (uint32_t i = 0; i < n; i++)
         put_piece(reply, &pieces[i], tool_reader_text(choice->reader, &pieces[i]), out);
     if (!choice->has_ended)
