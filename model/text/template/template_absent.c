@@ -1,5 +1,6 @@
 #include "model/text/template/template_absent.h"
 
+#include "model/text/template/template_list.h"
 #include "model/text/template/template_run.h"
 
 #include <stddef.h>
@@ -27,28 +28,25 @@ static bool is_absent(const char *name, const json_t *value, bool is_message) {
 
 static json_t *fitting_object(const json_t *object, bool is_message, unsigned depth);
 
+struct place {
+    bool is_message; /* what stands there, where it is an object */
+    unsigned depth;
+};
+
+static enum status fit_entry(const json_t *entry, const void *how, json_t **fitting) {
+    const struct place *place = how;
+    *fitting = json_is_object(entry) ? fitting_object(entry, place->is_message, place->depth)
+                                     : template_keep(entry);
+    return *fitting ? STATUS_OK : STATUS_NOMEM;
+}
+
 /* Objects and lists of them, else the value as it is; NULL when memory is short. */
-static json_t *fitting_value(const json_t *value, bool of_messages, unsigned depth) {
-    if (json_is_object(value) && depth <= DEPTH_MAX)
-        return fitting_object(value, of_messages, depth);
-    if (!json_is_array(value) || depth > DEPTH_MAX)
+static json_t *fitting_value(const json_t *value, struct place place) {
+    if (json_is_object(value) && place.depth <= DEPTH_MAX)
+        return fitting_object(value, place.is_message, place.depth);
+    if (!json_is_array(value) || place.depth > DEPTH_MAX)
         return template_keep(value);
-    json_t *list = json_array();
-    bool differs = false;
-    for (size_t i = 0; i < json_array_size(value); i++) {
-        const json_t *item = json_array_get(value, i);
-        json_t *fitting =
-            json_is_object(item) ? fitting_object(item, of_messages, depth) : template_keep(item);
-        differs |= fitting != item;
-        if (json_array_append_new(list, fitting) != 0) {
-            json_decref(list);
-            return NULL;
-        }
-    }
-    if (differs)
-        return list;
-    json_decref(list);
-    return template_keep(value);
+    return template_list_fit(value, fit_entry, &place);
 }
 
 /* Puts the member into the copy, or takes it out; what is as it was makes no copy. */
@@ -73,7 +71,7 @@ static json_t *fitting_object(const json_t *object, bool is_message, unsigned de
         bool absent = is_absent(name, value, is_message), fits = true;
         json_t *fitting = NULL;
         if (!absent && is_entered(name)) {
-            fitting = fitting_value(value, false, depth + 1);
+            fitting = fitting_value(value, (struct place){false, depth + 1});
             fits = fitting != NULL;
         }
         if (fits && (absent || (fitting && fitting != value)))
@@ -92,5 +90,5 @@ static json_t *fitting_object(const json_t *object, bool is_message, unsigned de
 }
 
 json_t *template_leave_out_absent(const json_t *list, bool of_messages) {
-    return fitting_value(list, of_messages, 0);
+    return fitting_value(list, (struct place){of_messages, 0});
 }

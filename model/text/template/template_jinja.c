@@ -5,6 +5,7 @@
 #include "model/text/template/template_calls.h"
 #include "model/text/template/template_continue.h"
 #include "model/text/template/template_kinds.h"
+#include "model/text/template/template_list.h"
 #include "model/text/template/template_probe.h"
 #include "model/text/template/template_run.h"
 
@@ -36,32 +37,19 @@ static json_t *call_with(const json_t *call, json_t *arguments) {
     return NULL;
 }
 
-/* Arguments of calls come as text in OpenAI's form, and templates write them as JSON. Consumes the message, and answers it or one whose calls' arguments are objects; NULL when memory is short. */
+/* Arguments of calls come as text in OpenAI's form, and templates write them as JSON. */
+static enum status fit_call(const json_t *call, const void *how, json_t **fitting) {
+    json_t *arguments = template_call_arguments(call);
+    (void)how;
+    *fitting = arguments ? call_with(call, arguments) : template_keep(call);
+    return *fitting ? STATUS_OK : STATUS_NOMEM;
+}
+
+/* Consumes the message, and answers it or one whose calls' arguments are objects; NULL when memory is short. */
 static json_t *with_arguments(json_t *message) {
-    const json_t *calls = json_object_get(message, "tool_calls");
-    json_t *list = json_is_array(calls) ? json_array() : NULL, *copy = NULL;
-    size_t n = 0;
-    for (size_t i = 0; list && i < json_array_size(calls); i++) {
-        const json_t *call = json_array_get(calls, i);
-        json_t *arguments = template_call_arguments(call);
-        n += arguments != NULL;
-        if (json_array_append_new(list, arguments ? call_with(call, arguments)
-                                                  : template_keep(call)) != 0) {
-            json_decref(list);
-            json_decref(message);
-            return NULL;
-        }
-    }
-    if (n > 0)
-        copy = json_copy(message);
-    if (n == 0 || json_object_set(copy, "tool_calls", list) != 0) {
-        json_decref(list);
-        json_decref(copy);
-        return n == 0 ? message : (json_decref(message), NULL);
-    }
-    json_decref(list);
+    json_t *fitting = template_list_fit_member(message, "tool_calls", fit_call, NULL);
     json_decref(message);
-    return copy;
+    return fitting;
 }
 
 /* Whether the template gets another content than was sent, and which (NULL: memory is short). */

@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/span.h"
+#include "model/text/template/template_list.h"
 #include "model/text/template/template_run.h"
 
 #include <stdbool.h>
@@ -53,26 +54,18 @@ static json_t *as_function(const json_t *tool) {
                      told_of(json_object_get(custom, "format")), "required", TEMPLATE_TOOL_INPUT);
 }
 
+/* A hosted tool is left out. */
+static enum status fit_tool(const json_t *tool, const void *how, json_t **fitting) {
+    enum template_tool_kind kind = template_tool_kind(tool);
+    (void)how;
+    if (kind == TEMPLATE_TOOL_HOSTED)
+        return STATUS_OK;
+    *fitting = kind == TEMPLATE_TOOL_CUSTOM ? as_function(tool) : template_keep(tool);
+    return *fitting ? STATUS_OK : STATUS_NOMEM;
+}
+
 json_t *template_fit_tools(const json_t *list) {
-    json_t *fitting = json_array();
-    bool differs = false;
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *tool = json_array_get(list, i);
-        enum template_tool_kind kind = template_tool_kind(tool);
-        bool is_kept = kind == TEMPLATE_TOOL_FUNCTION || kind == TEMPLATE_TOOL_OTHER;
-        differs |= !is_kept;
-        if (kind == TEMPLATE_TOOL_HOSTED)
-            continue;
-        if (json_array_append_new(fitting, is_kept ? template_keep(tool) : as_function(tool)) !=
-            0) {
-            json_decref(fitting);
-            return NULL;
-        }
-    }
-    if (differs)
-        return fitting;
-    json_decref(fitting);
-    return template_keep(list);
+    return template_list_fit(list, fit_tool, NULL);
 }
 
 static bool is_custom_call(const json_t *call) {
@@ -95,42 +88,17 @@ static json_t *as_call(const json_t *call) {
     return made;
 }
 
-/* NULL when memory is short. */
-static json_t *fitting_message(const json_t *message) {
-    const json_t *calls = json_object_get(message, "tool_calls");
-    bool differs = false;
-    for (size_t i = 0; i < json_array_size(calls); i++)
-        differs |= is_custom_call(json_array_get(calls, i));
-    if (!differs)
-        return template_keep(message);
-    json_t *copy = json_copy((json_t *)(uintptr_t)message), *list = json_array();
-    bool fits = copy && list;
-    for (size_t i = 0; i < json_array_size(calls) && fits; i++) {
-        const json_t *call = json_array_get(calls, i);
-        fits = json_array_append_new(list, is_custom_call(call) ? as_call(call)
-                                                                : template_keep(call)) == 0;
-    }
-    fits = fits && json_object_set(copy, "tool_calls", list) == 0;
-    json_decref(list);
-    if (fits)
-        return copy;
-    json_decref(copy);
-    return NULL;
+static enum status fit_call(const json_t *call, const void *how, json_t **fitting) {
+    (void)how;
+    *fitting = is_custom_call(call) ? as_call(call) : template_keep(call);
+    return *fitting ? STATUS_OK : STATUS_NOMEM;
+}
+
+static enum status fit_message(const json_t *message, const void *how, json_t **fitting) {
+    *fitting = template_list_fit_member(message, "tool_calls", fit_call, how);
+    return *fitting ? STATUS_OK : STATUS_NOMEM;
 }
 
 json_t *template_fit_calls(const json_t *messages) {
-    json_t *fitting = json_array();
-    bool differs = false;
-    for (size_t i = 0; i < json_array_size(messages); i++) {
-        json_t *message = fitting_message(json_array_get(messages, i));
-        differs |= message != json_array_get(messages, i);
-        if (json_array_append_new(fitting, message) != 0) {
-            json_decref(fitting);
-            return NULL;
-        }
-    }
-    if (differs)
-        return fitting;
-    json_decref(fitting);
-    return template_keep(messages);
+    return template_list_fit(messages, fit_message, NULL);
 }
