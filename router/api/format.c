@@ -1,8 +1,8 @@
 #include "router/api/format.h"
 
-#include "base/buf.h"
 #include "model/text/grammar/grammar.h"
 #include "model/text/grammar/pack.h"
+#include "router/api/part.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -192,21 +192,10 @@ static enum status keep_name(const struct wish *wish, struct ask *ask) {
 }
 
 static enum status pack(const struct wish *wish, struct ask *ask) {
-    struct buf packed;
-    buf_init(&packed, GRAMMAR_PACKED_MAX);
-    enum status status = grammar_pack(wish->part, &packed);
-    if (status == STATUS_LIMIT) {
-        status = too_long(wish->where, wish->name);
-    } else if (status == STATUS_OK) {
-        ask->sampling.grammar = (const void *)arena_copy(&ask->arena, packed.data, packed.n);
-        ask->sampling.n_grammar = (uint32_t)packed.n;
-        if (!ask->sampling.grammar)
-            status = no_memory(wish->where);
-    } else {
-        status = no_memory(wish->where);
-    }
-    buf_fini(&packed);
-    return status;
+    enum status status = part_pack(ask, wish->part);
+    if (status == STATUS_LIMIT)
+        return too_long(wish->where, wish->name);
+    return status == STATUS_OK ? status : no_memory(wish->where);
 }
 
 enum status format_read(const struct json_get *get, struct ask *ask) {

@@ -3,39 +3,22 @@
 #include "base/buf.h"
 #include "model/text/grammar/pack.h"
 #include "model/text/template/template_tools.h"
+#include "router/api/part.h"
 #include "router/api/tools_parameters.h"
 #include "router/api/tools_python.h"
 #include "router/api/tools_schema.h"
 #include "router/api/tools_tags.h"
 #include "router/api/tools_text.h"
 
-#include <string.h>
-
-static struct grammar_part *new_parts(struct ask *ask, size_t n) {
-    struct grammar_part *parts = arena_alloc(&ask->arena, n * sizeof *parts);
-    if (parts)
-        memset(parts, 0, n * sizeof *parts);
-    return parts;
-}
-
-static struct grammar_part text_part(struct span text) {
-    return (struct grammar_part){.kind = GRAMMAR_TEXT, .text = text};
-}
-
-static struct grammar_part list_part(enum grammar_kind kind, const struct grammar_part *parts,
-                                     size_t n) {
-    return (struct grammar_part){.kind = kind, .parts = parts, .n = n};
-}
-
 /* The arguments of the function that a template shows in place of a custom tool, spelled as templates write them. */
 static enum status put_input(struct ask *ask, const struct tool *tool, struct grammar_part *part) {
-    struct grammar_part *parts = new_parts(ask, 3);
+    struct grammar_part *parts = part_array(ask, 3);
     if (!parts)
         return STATUS_NOMEM;
-    parts[0] = text_part(SPAN("{\"" TEMPLATE_TOOL_INPUT "\": "));
+    parts[0] = part_text(SPAN("{\"" TEMPLATE_TOOL_INPUT "\": "));
     parts[1] = *tool->input;
-    parts[2] = text_part(SPAN("}"));
-    *part = list_part(GRAMMAR_SEQUENCE, parts, 3);
+    parts[2] = part_text(SPAN("}"));
+    *part = part_list(GRAMMAR_SEQUENCE, parts, 3);
     return STATUS_OK;
 }
 
@@ -59,39 +42,36 @@ static enum status put_arguments(struct ask *ask, const struct toolbox *box,
 /* Which of the format's marks are special tokens here: bit i is mark i. */
 static struct grammar_part mark_part(const struct toolbox *box, unsigned special,
                                      enum tool_mark mark) {
-    struct grammar_part part = text_part(box->format->marks[mark]);
-    if (special >> mark & 1)
-        part.kind = GRAMMAR_TOKEN;
-    return part;
+    return part_mark(box->format->marks[mark], special >> mark & 1);
 }
 
-/* A part that may be left out. */
+/* A part that may be left out; it is copied. */
 static enum status put_maybe(struct ask *ask, const struct grammar_part *part,
                              struct grammar_part *maybe) {
-    struct grammar_part *own = new_parts(ask, 1);
+    struct grammar_part *own = part_array(ask, 1);
     if (!own)
         return STATUS_NOMEM;
     *own = *part;
-    *maybe = (struct grammar_part){.kind = GRAMMAR_REPEAT, .parts = own, .n = 1, .max = 1};
+    *maybe = part_maybe(own);
     return STATUS_OK;
 }
 
 /* An id that a model makes for a call, behind the call's name. */
 static enum status put_id(struct ask *ask, const struct toolbox *box, unsigned special,
                           struct grammar_part *maybe) {
-    struct grammar_part *parts = new_parts(ask, 2);
+    struct grammar_part *parts = part_array(ask, 2);
     if (!parts)
         return STATUS_NOMEM;
     parts[0] = mark_part(box, special, TOOL_MARK_ID);
-    parts[1] = (struct grammar_part){.kind = GRAMMAR_REGEX, .text = SPAN("[A-Za-z0-9]{9}")};
-    const struct grammar_part both = list_part(GRAMMAR_SEQUENCE, parts, 2);
+    parts[1] = part_regex(SPAN("[A-Za-z0-9]{9}"));
+    const struct grammar_part both = part_list(GRAMMAR_SEQUENCE, parts, 2);
     return put_maybe(ask, &both, maybe);
 }
 
 /* The blank that may stand before each part of a call that is a turn. */
 static enum status put_blank(struct ask *ask, const struct toolbox *box, struct grammar_part *parts,
                              size_t *n) {
-    const struct grammar_part blank = text_part(SPAN(" "));
+    const struct grammar_part blank = part_text(SPAN(" "));
     return box->format->calls == TOOL_CALLS_TURN ? put_maybe(ask, &blank, &parts[(*n)++])
                                                  : STATUS_OK;
 }
@@ -100,23 +80,23 @@ static enum status put_blank(struct ask *ask, const struct toolbox *box, struct 
 static enum status put_tool(struct ask *ask, const struct toolbox *box, unsigned special,
                             const struct tool *tool, struct grammar_part *part) {
     const struct tool_format *format = box->format;
-    struct grammar_part *own = new_parts(ask, 7);
+    struct grammar_part *own = part_array(ask, 7);
     size_t n = 0;
     if (!own)
         return STATUS_NOMEM;
-    own[n] = text_part(tool->name);
+    own[n] = part_text(tool->name);
     own[n++].region = tool->input ? SPAN(TOOLS_CUSTOM) : SPAN(TOOLS_NAME);
     if (format->marks[TOOL_MARK_ID].n > 0)
         TRY(put_id(ask, box, special, &own[n++]));
     if (format->marks[TOOL_MARK_ARGUMENTS].n > 0)
         own[n++] = mark_part(box, special, TOOL_MARK_ARGUMENTS);
     if (format->behind_name.n > 0)
-        own[n++] = text_part(format->behind_name);
+        own[n++] = part_text(format->behind_name);
     TRY(put_blank(ask, box, own, &n));
     if (format->before_arguments.n > 0)
-        own[n++] = text_part(format->before_arguments);
+        own[n++] = part_text(format->before_arguments);
     TRY(put_arguments(ask, box, tool, &own[n++]));
-    *part = list_part(GRAMMAR_SEQUENCE, own, n);
+    *part = part_list(GRAMMAR_SEQUENCE, own, n);
     return STATUS_OK;
 }
 
@@ -124,7 +104,7 @@ static enum status put_tool(struct ask *ask, const struct toolbox *box, unsigned
 static enum status put_call(struct ask *ask, const struct toolbox *box, unsigned special,
                             struct grammar_part *call) {
     const struct tool_format *format = box->format;
-    struct grammar_part *parts = new_parts(ask, 7), *tools = new_parts(ask, box->n);
+    struct grammar_part *parts = part_array(ask, 7), *tools = part_array(ask, box->n);
     size_t n = 0, n_tools = 0;
     if (!parts || !tools)
         return STATUS_NOMEM;
@@ -138,17 +118,17 @@ static enum status put_call(struct ask *ask, const struct toolbox *box, unsigned
         TRY(put_maybe(ask, &mark, &parts[n++]));
     TRY(put_blank(ask, box, parts, &n));
     if (format->before_name.n > 0)
-        parts[n++] = text_part(format->before_name);
-    parts[n++] = list_part(GRAMMAR_EITHER, tools, n_tools);
+        parts[n++] = part_text(format->before_name);
+    parts[n++] = part_list(GRAMMAR_EITHER, tools, n_tools);
     if (format->beside) {
-        const struct grammar_part beside = {.kind = GRAMMAR_REGEX, .text = span_of(format->beside)};
+        const struct grammar_part beside = part_regex(span_of(format->beside));
         TRY(put_maybe(ask, &beside, &parts[n++]));
     }
     if (format->behind.n > 0)
-        parts[n++] = text_part(format->behind);
+        parts[n++] = part_text(format->behind);
     if (format->marks[TOOL_MARK_END].n > 0)
         parts[n++] = mark_part(box, special, TOOL_MARK_END);
-    *call = list_part(GRAMMAR_SEQUENCE, parts, n);
+    *call = part_list(GRAMMAR_SEQUENCE, parts, n);
     return STATUS_OK;
 }
 
@@ -156,13 +136,13 @@ static enum status put_call(struct ask *ask, const struct toolbox *box, unsigned
 static enum status put_row(struct ask *ask, const struct toolbox *box, unsigned special,
                            struct grammar_part *calls) {
     const bool several = box->several && !tool_format_is_single(box->format);
-    struct grammar_part *all = new_parts(ask, 1), *each = new_parts(ask, 2);
-    const struct grammar_part between = text_part(box->format->between);
+    struct grammar_part *all = part_array(ask, 1), *each = part_array(ask, 2);
+    const struct grammar_part between = part_text(box->format->between);
     if (!all || !each)
         return STATUS_NOMEM;
     TRY(put_call(ask, box, special, &each[0]));
     TRY(put_maybe(ask, &between, &each[1]));
-    *all = list_part(GRAMMAR_SEQUENCE, each, several && between.text.n > 0 ? 2 : 1);
+    *all = part_list(GRAMMAR_SEQUENCE, each, several && between.text.n > 0 ? 2 : 1);
     *calls = (struct grammar_part){.kind = GRAMMAR_REPEAT,
                                    .parts = all,
                                    .n = 1,
@@ -175,24 +155,24 @@ static enum status put_row(struct ask *ask, const struct toolbox *box, unsigned 
 static enum status put_list(struct ask *ask, const struct toolbox *box, unsigned special,
                             struct grammar_part *calls) {
     const struct tool_format *format = box->format;
-    struct grammar_part *parts = new_parts(ask, 6), *more = new_parts(ask, 2);
-    struct grammar_part *each = new_parts(ask, 1);
-    const struct grammar_part blank = text_part(SPAN(" "));
+    struct grammar_part *parts = part_array(ask, 6), *more = part_array(ask, 2);
+    struct grammar_part *each = part_array(ask, 1);
+    const struct grammar_part blank = part_text(SPAN(" "));
     size_t n = 0;
     if (!parts || !more || !each)
         return STATUS_NOMEM;
     parts[n++] = mark_part(box, special, TOOL_MARK_CALL);
     TRY(put_maybe(ask, &blank, &parts[n++]));
-    parts[n++] = text_part(format->opening);
+    parts[n++] = part_text(format->opening);
     TRY(put_call(ask, box, special, &more[1]));
     parts[n++] = more[1];
-    more[0] = text_part(format->between);
-    *each = list_part(GRAMMAR_SEQUENCE, more, 2);
+    more[0] = part_text(format->between);
+    *each = part_list(GRAMMAR_SEQUENCE, more, 2);
     if (box->several)
         parts[n++] = (struct grammar_part){
             .kind = GRAMMAR_REPEAT, .parts = each, .n = 1, .max = GRAMMAR_NO_BOUND};
-    parts[n++] = text_part(format->closing);
-    *calls = list_part(GRAMMAR_SEQUENCE, parts, n);
+    parts[n++] = part_text(format->closing);
+    *calls = part_list(GRAMMAR_SEQUENCE, parts, n);
     return STATUS_OK;
 }
 
@@ -218,46 +198,37 @@ static enum status put_other(struct ask *ask, const struct toolbox *box,
         buf_append(&buf, format->before_name.bytes, format->before_name.n);
         buf_append(&buf, box->all[i].name.bytes, box->all[i].name.n);
         buf_append(&buf, format->before_arguments.bytes, 1); /* ends the name */
-        char *copy =
-            buf_status(&buf) == STATUS_OK ? arena_copy(&ask->arena, buf.data, buf.n) : NULL;
-        if (box->all[i].allowed)
-            starts[n++] = (struct span){copy, buf.n};
-        buf_fini(&buf);
-        if (!copy)
-            return STATUS_NOMEM;
+        TRY(part_keep(ask, &buf, &starts[n]));
+        n += box->all[i].allowed;
     }
     if (box->loose)
         starts[n++] = format->before_name;
     buf_init(&buf, GRAMMAR_PACKED_MAX);
     tools_text_other(starts, n, &buf);
-    enum status status = buf_status(&buf);
-    char *copy = status == STATUS_OK ? arena_copy(&ask->arena, buf.data, buf.n) : NULL;
-    *text = (struct grammar_part){
-        .kind = GRAMMAR_GBNF, .text = {copy, buf.n}, .region = SPAN(TOOLS_CONTENT)};
-    buf_fini(&buf);
-    return copy ? STATUS_OK : status == STATUS_LIMIT ? status : STATUS_NOMEM;
+    *text = (struct grammar_part){.kind = GRAMMAR_GBNF, .region = SPAN(TOOLS_CONTENT)};
+    return part_keep(ask, &buf, &text->text);
 }
 
 /* The call, or a text behind which it may come. */
 static enum status put_turn(struct ask *ask, const struct toolbox *box, unsigned special,
                             const struct grammar_part *call, struct grammar_part *answer) {
-    struct grammar_part *text = new_parts(ask, 4), *either = new_parts(ask, 2);
-    struct grammar_part *turn = new_parts(ask, 2);
+    struct grammar_part *text = part_array(ask, 4), *either = part_array(ask, 2);
+    struct grammar_part *turn = part_array(ask, 2);
     size_t n = 0;
     if (!text || !either || !turn)
         return STATUS_NOMEM;
     turn[0] = mark_part(box, special, TOOL_MARK_CALL);
     turn[1] = *call;
-    const struct grammar_part behind = list_part(GRAMMAR_SEQUENCE, turn, 2);
+    const struct grammar_part behind = part_list(GRAMMAR_SEQUENCE, turn, 2);
     TRY(put_blank(ask, box, text, &n));
-    text[n++] = text_part(box->format->before_text);
+    text[n++] = part_text(box->format->before_text);
     text[n++] = (struct grammar_part){.kind = GRAMMAR_UNTIL,
                                       .text = box->format->marks[TOOL_MARK_CALL],
                                       .region = SPAN(TOOLS_CONTENT)};
     TRY(put_maybe(ask, &behind, &text[n++]));
-    either[0] = list_part(GRAMMAR_SEQUENCE, text, n);
+    either[0] = part_list(GRAMMAR_SEQUENCE, text, n);
     either[1] = *call;
-    *answer = list_part(GRAMMAR_EITHER, either, 2);
+    *answer = part_list(GRAMMAR_EITHER, either, 2);
     return STATUS_OK;
 }
 
@@ -266,7 +237,7 @@ static enum status put_answer(struct ask *ask, const struct toolbox *box, unsign
                               const struct grammar_part *form, struct grammar_part *answer) {
     if (box->required)
         return put_calls(ask, box, special, answer);
-    struct grammar_part *behind = new_parts(ask, 2), *either = new_parts(ask, 2), calls;
+    struct grammar_part *behind = part_array(ask, 2), *either = part_array(ask, 2), calls;
     if (!behind || !either)
         return STATUS_NOMEM;
     TRY(put_calls(ask, box, special, &calls));
@@ -277,7 +248,7 @@ static enum status put_answer(struct ask *ask, const struct toolbox *box, unsign
             TRY(put_other(ask, box, &either[0]));
         either[0].region = SPAN(TOOLS_CONTENT);
         either[1] = calls;
-        *answer = list_part(GRAMMAR_EITHER, either, 2);
+        *answer = part_list(GRAMMAR_EITHER, either, 2);
         return STATUS_OK;
     }
     if (box->format->calls == TOOL_CALLS_TURN)
@@ -286,28 +257,20 @@ static enum status put_answer(struct ask *ask, const struct toolbox *box, unsign
                                       .text = box->format->marks[TOOL_MARK_CALL],
                                       .region = SPAN(TOOLS_CONTENT)};
     TRY(put_maybe(ask, &calls, &behind[1]));
-    *answer = list_part(GRAMMAR_SEQUENCE, behind, 2);
+    *answer = part_list(GRAMMAR_SEQUENCE, behind, 2);
     return STATUS_OK;
 }
 
 /* What workers follow, token by token; and what the answer's text is read by: there marks are text, too. */
 enum status tools_form(struct ask *ask, const struct ask_limits *limits, const struct toolbox *box,
                        const struct grammar_part *form) {
-    struct grammar_part *text = new_parts(ask, 1), masked;
-    struct buf packed;
+    struct grammar_part *text = part_array(ask, 1), masked;
     if (!text)
         return STATUS_NOMEM;
     TRY(tools_parameters_check(box));
     TRY(put_answer(ask, box, 0, form, text));
     TRY(put_answer(ask, box, limits->tool_marks_special, form, &masked));
-    buf_init(&packed, GRAMMAR_PACKED_MAX);
-    enum status status = grammar_pack(&masked, &packed);
-    if (status == STATUS_OK) {
-        ask->format = text;
-        ask->sampling.n_grammar = (uint32_t)packed.n;
-        ask->sampling.grammar = (const void *)arena_copy(&ask->arena, packed.data, packed.n);
-        status = ask->sampling.grammar ? STATUS_OK : STATUS_NOMEM;
-    }
-    buf_fini(&packed);
-    return status;
+    TRY(part_pack(ask, &masked));
+    ask->format = text;
+    return STATUS_OK;
 }

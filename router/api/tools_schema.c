@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "model/text/grammar/pack.h"
 #include "router/api/json_put.h"
+#include "router/api/part.h"
 
 #include <string.h>
 
@@ -139,15 +140,10 @@ enum status tools_schema_part(struct ask *ask, const json_t *schema, const json_
     struct buf text;
     buf_init(&text, GRAMMAR_PACKED_MAX);
     put_with_definitions(schema, root, &text);
-    enum status status = buf_status(&text);
-    if (status == STATUS_OK && !root && lists_arguments(schema)) {
+    if (buf_status(&text) == STATUS_OK && !root && lists_arguments(schema)) {
         text.n--; /* the bracket */
         buf_puts(&text, ",\"additionalProperties\":false}");
-        status = buf_status(&text);
     }
-    char *copy = status == STATUS_OK ? arena_copy(&ask->arena, text.data, text.n) : NULL;
-    *part = (struct grammar_part){
-        .kind = GRAMMAR_JSON_SCHEMA, .text = {copy, text.n}, .lenient = lenient};
-    buf_fini(&text);
-    return copy ? STATUS_OK : status == STATUS_LIMIT ? status : STATUS_NOMEM;
+    *part = (struct grammar_part){.kind = GRAMMAR_JSON_SCHEMA, .lenient = lenient};
+    return part_keep(ask, &text, &part->text);
 }
