@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/nccl_library.h"
+#include "kernels/cuda/nccl_version.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -158,7 +159,7 @@ enum status nccl_group_id(const struct device_kind *kind, struct kernels_group_i
     return STATUS_OK;
 }
 
-/* As NCCL 2.19 has it, so that all since take it; calls return before what they begin is done. */
+/* As the least version has it, so that all since take it; calls return before what they begin is done. */
 static ncclConfig_t config_of(void) {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.size = offsetof(ncclConfig_t, splitShare) + sizeof config.splitShare;

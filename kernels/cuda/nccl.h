@@ -24,7 +24,7 @@ struct device_stream;
 struct nccl_group;
 
 /* What the ranks of a new group call it by. STATUS_UNSUPPORTED with the reason: there is no such library for devices of this
- * kind, it is older than 2.19, or it cannot. */
+ * kind, it is older than NCCL_LEAST (nccl_version.h), or it cannot. */
 NODISCARD enum status nccl_group_id(const struct device_kind *kind, struct kernels_group_id *id,
                                     struct error *error);
 

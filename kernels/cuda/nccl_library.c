@@ -1,9 +1,13 @@
 #include "kernels/cuda/nccl_library.h"
 
+#include "kernels/cuda/nccl_version.h"
+
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+
+_Static_assert(NCCL_LEAST == NCCL_VERSION(NCCL_LEAST_MAJOR, NCCL_LEAST_MINOR, 0), "as NCCL counts");
 
 static struct {
     pthread_mutex_t lock;
@@ -33,9 +37,9 @@ static enum status check_version(const char *path, struct nccl_library *library,
                          library->GetErrorString(result));
     int version = library->version;
     if (version < NCCL_LEAST)
-        return error_set(error, STATUS_UNSUPPORTED, "%s: NCCL %d.%d.%d is older than 2.19", path,
-                         version / (version < 10000 ? 1000 : 10000),
-                         version / 100 % (version < 10000 ? 10 : 100), version % 100);
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "%s: NCCL %d.%d.%d is older than " NCCL_LEAST_TEXT, path,
+                         nccl_major(version), nccl_minor(version), version % 100);
     return STATUS_OK;
 }
 

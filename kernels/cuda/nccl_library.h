@@ -7,11 +7,6 @@
 
 #include <nccl.h>
 
-#define NCCL_LEAST                                                                                 \
-    NCCL_VERSION(                                                                                  \
-        2, 19,                                                                                     \
-        0) /* the first whose groups can be opened without waiting for all that is asked of it */
-
 /* Name, behind `nccl`, and type. */
 #define NCCL_FUNCTIONS(X)                                                                          \
     X(GetVersion, ncclResult_t, int *version)                                                      \

@@ -251,6 +251,7 @@ def gpus_and_their_sums(host):
             ({}, apart, "ok", f"NCCL 2.28 brings the numbers: {why}"),
             ({}, {**apart, "FAKE_NCCL": "21900"}, "ok", f"NCCL 2.19 brings the numbers: {why}"),
             ({}, {**apart, "FAKE_NCCL": "21899"}, "warning", "by the host, which is slow: NCCL 2.18 is older than 2.19"),
+            ({"sums": "nccl"}, {"FAKE_NCCL": "2804"}, "fault", "NCCL 2.8 is older than 2.19"),  # as versions were counted then
             ({}, {**apart, "TANDEM_NCCL": "/nonexistent.so"}, "warning", "by the host, which is slow: /nonexistent.so: "),
             ({"sums": "nccl"}, {"TANDEM_NCCL": "/nonexistent.so"}, "fault", "/nonexistent.so: "),
             ({"sums": "nccl"}, {}, "ok", "NCCL 2.28 brings the numbers, as sums says"),

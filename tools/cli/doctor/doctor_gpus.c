@@ -1,4 +1,5 @@
 /* GPUs: which there are, whether the workers that take some find theirs, and how ranks on several add up (--sums). */
+#include "kernels/cuda/nccl_version.h"
 #include "tools/cli/doctor/doctor_parts.h"
 
 #include <dlfcn.h>
@@ -8,7 +9,6 @@
 
 #define GPUS_SHOWN     16
 #define GPU_NAME_BYTES 128
-#define NCCL_LEAST     21900 /* ncclGetVersion() of 2.19: major * 10000 + minor * 100 + patch */
 
 /* The functions of the CUDA driver that say what is there (cuda.h); 0 is success. */
 struct driver {
@@ -101,7 +101,8 @@ static int nccl_version(char why[256]) {
     else if (!load_symbol(library, "ncclGetVersion", &version_of) || version_of(&version) != 0)
         snprintf(why, 256, "%.200s is no NCCL", named ? named : "libnccl.so.2");
     else if (version < NCCL_LEAST)
-        snprintf(why, 256, "NCCL %d.%d is older than 2.19", version / 10000, version / 100 % 100);
+        snprintf(why, 256, "NCCL %d.%d is older than " NCCL_LEAST_TEXT, nccl_major(version),
+                 nccl_minor(version));
     if (library)
         dlclose(library);
     return version < NCCL_LEAST ? 0 : version;
@@ -130,14 +131,15 @@ static void look_at_sums(struct doctor *doctor, const struct driver *driver, con
         findings_add(findings, FINDING_OK, "sums", NULL,
                      "%s: NCCL %d.%d brings the numbers: GPU %d does not reach the memory of GPU "
                      "%d",
-                     name, version / 10000, version / 100 % 100, a, b);
+                     name, nccl_major(version), nccl_minor(version), a, b);
     else if (version > 0)
         findings_add(findings, FINDING_OK, "sums", NULL,
-                     "%s: NCCL %d.%d brings the numbers, as sums says", name, version / 10000,
-                     version / 100 % 100);
+                     "%s: NCCL %d.%d brings the numbers, as sums says", name, nccl_major(version),
+                     nccl_minor(version));
     else
         findings_add(findings, is_auto ? FINDING_WARNING : FINDING_FAULT, "sums",
-                     "install NCCL 2.19 or later, or name its libnccl.so.2 by TANDEM_NCCL in the "
+                     "install NCCL " NCCL_LEAST_TEXT
+                     " or later, or name its libnccl.so.2 by TANDEM_NCCL in the "
                      "worker's environment",
                      "%s: %s%s", name, is_auto ? "by the host, which is slow: " : "", why);
 }
