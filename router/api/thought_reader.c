@@ -91,7 +91,7 @@ enum status thought_read(struct thought_reader *reader, struct span text, bool i
     if (buf_status(held) != STATUS_OK || held->n == 0)
         return buf_status(held);
     bool goes_on = reader->place != THOUGHT_BEFORE || read_begin(reader, is_last);
-    if (goes_on && reader->place == THOUGHT_WITHIN && held->n > 0)
+    if (goes_on && reader->place == THOUGHT_WITHIN)
         goes_on = read_within(reader, is_last, thought);
     if (goes_on && reader->place == THOUGHT_BEHIND)
         read_behind(reader);

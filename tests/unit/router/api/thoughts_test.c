@@ -71,27 +71,36 @@ static void put(const struct tool_reader *reader, enum tool_piece_kind *last, ch
     }
 }
 
-/* What is read of a text that comes in two pieces, or a byte at a time. */
+/* A reader of a text that comes in two pieces, the first of `cut` bytes, or where it has fewer a byte at a time; and what it told.
+ * The caller's. */
+static struct tool_reader *read_pieces(const struct ask *ask, const char *text, size_t cut,
+                                       char *told, size_t size) {
+    struct tool_reader *reader;
+    enum tool_piece_kind last = TOOL_PIECE_CONTENT;
+    size_t n = strlen(text);
+    told[0] = '\0';
+    ck_assert_int_eq(tool_reader_new(ask, &reader), STATUS_OK);
+    for (size_t at = 0, next; at < n; at = next) {
+        next = cut > n ? at + 1 : at < cut ? cut : n;
+        ck_assert_int_eq(tool_reader_push(reader, (struct span){text + at, next - at}, false),
+                         STATUS_OK);
+        put(reader, &last, told, size);
+        tool_reader_clear(reader);
+    }
+    ck_assert_int_eq(tool_reader_push(reader, SPAN(""), true), STATUS_OK);
+    put(reader, &last, told, size);
+    return reader;
+}
+
+/* What is read, however the text comes. */
 static void reads(const char *fields, enum thought_start start, const char *text,
                   const char *wanted) {
     struct ask ask;
-    size_t n = strlen(text);
     must_prepare(fields, start, &ask);
     ck_assert(tool_reader_is_for(&ask));
-    for (size_t cut = 0; cut <= n + 1; cut++) {
-        struct tool_reader *reader;
-        enum tool_piece_kind last = TOOL_PIECE_CONTENT;
-        char told[1024] = "";
-        ck_assert_int_eq(tool_reader_new(&ask, &reader), STATUS_OK);
-        for (size_t at = 0, next; at < n; at = next) {
-            next = cut > n ? at + 1 : at < cut ? cut : n;
-            ck_assert_int_eq(tool_reader_push(reader, (struct span){text + at, next - at}, false),
-                             STATUS_OK);
-            put(reader, &last, told, sizeof told);
-            tool_reader_clear(reader);
-        }
-        ck_assert_int_eq(tool_reader_push(reader, SPAN(""), true), STATUS_OK);
-        put(reader, &last, told, sizeof told);
+    for (size_t cut = 0; cut <= strlen(text) + 1; cut++) {
+        char told[1024];
+        struct tool_reader *reader = read_pieces(&ask, text, cut, told, sizeof told);
         ck_assert_msg(strcmp(told, wanted) == 0, "%s in pieces of %zu: %s, not %s", text, cut, told,
                       wanted);
         tool_reader_free(reader);
@@ -127,6 +136,33 @@ START_TEST(a_thought_that_may_come_is_told_apart) {
     reads("", maybe, " \n", "|text: \n");
     reads("", maybe, "</think>a", "|text:</think>a");
     reads("", maybe, "<think>", "");
+}
+END_TEST
+
+/* Where the text ends, and how many of its bytes the thought has with its marks. */
+static void counts(enum thought_start start, const char *text, enum tool_reader_thought wanted,
+                   uint64_t n_wanted) {
+    struct ask ask;
+    must_prepare("", start, &ask);
+    for (size_t cut = 0; cut <= strlen(text) + 1; cut++) {
+        char told[1024];
+        uint64_t n_bytes = 1;
+        struct tool_reader *reader = read_pieces(&ask, text, cut, told, sizeof told);
+        ck_assert_int_eq(tool_reader_thought(reader, &n_bytes), wanted);
+        ck_assert_msg(n_bytes == n_wanted, "%s in pieces of %zu: %llu bytes", text, cut,
+                      (unsigned long long)n_bytes);
+        tool_reader_free(reader);
+    }
+    ask_fini(&ask);
+}
+
+START_TEST(bytes_of_a_thought_are_counted_up_to_its_end) {
+    counts(THOUGHT_OPEN, "Hm.\n</think>\n\nYes.", TOOL_READER_BEHIND_IT, 12);
+    counts(THOUGHT_OPEN, "\n\n</think>", TOOL_READER_BEHIND_IT, 10);
+    counts(THOUGHT_MAYBE, "\n<think>Hm\n</think></think>", TOOL_READER_BEHIND_IT, 19);
+    counts(THOUGHT_OPEN, "Hm\n</think", TOOL_READER_IN_THOUGHT, 0);
+    counts(THOUGHT_MAYBE, "<think>", TOOL_READER_IN_THOUGHT, 0);
+    counts(THOUGHT_MAYBE, "Yes</think>", TOOL_READER_NO_THOUGHT, 0);
 }
 END_TEST
 
@@ -324,6 +360,7 @@ END_TEST
 void suite_add(TCase *tests) {
     tcase_add_test(tests, a_thought_that_the_prompt_began_is_told_apart);
     tcase_add_test(tests, a_thought_that_may_come_is_told_apart);
+    tcase_add_test(tests, bytes_of_a_thought_are_counted_up_to_its_end);
     tcase_add_test(tests, each_pair_of_marks_is_read);
     tcase_add_test(tests, calls_follow_thoughts);
     tcase_add_test(tests, line_ends_of_a_form_stay);
