@@ -5,15 +5,10 @@
 #include <string.h>
 
 const json_t *tools_parameters_follow(const json_t *schema, const json_t *root) {
-    static const char *const known[] = {"$ref", "$defs", "definitions", "$schema", "$id", NULL};
-    for (unsigned steps = 0; steps < 16 && !tools_schema_other(schema, known); steps++) {
-        const char *to = json_string_value(json_object_get(schema, "$ref"));
-        const char *map = !to                                      ? NULL
-                          : strncmp(to, "#/$defs/", 8) == 0        ? "$defs"
-                          : strncmp(to, "#/definitions/", 14) == 0 ? "definitions"
-                                                                   : NULL;
+    static const char *const known[] = {"$ref", NULL};
+    for (unsigned steps = 0; steps < 16 && !tools_schema_other_of_root(schema, known); steps++) {
         const json_t *next =
-            map ? json_object_get(json_object_get(root, map), to + 3 + strlen(map)) : NULL;
+            tools_schema_pointed(root, json_string_value(json_object_get(schema, "$ref")));
         if (!next)
             break;
         schema = next;
@@ -32,12 +27,11 @@ static const json_t *required(const struct tool *tool) {
 
 /* Whether that is all that an object's schema says. */
 static bool is_kept(const struct tool *tool) {
-    static const char *const known[] = {"type",  "properties",  "required", "additionalProperties",
-                                        "$defs", "definitions", "$schema",  "$id",
+    static const char *const known[] = {"type", "properties", "required", "additionalProperties",
                                         NULL};
     const json_t *schema = tools_parameters_follow(tool->parameters, tool->parameters);
     const json_t *type = json_object_get(schema, "type");
-    return !tools_schema_other(schema, known) &&
+    return !tools_schema_other_of_root(schema, known) &&
            (!type || (json_is_string(type) && strcmp(json_string_value(type), "object") == 0));
 }
 

@@ -11,6 +11,10 @@
 static const char *const told[] = {"title",      "description", "default",   "examples", "$comment",
                                    "deprecated", "readOnly",    "writeOnly", NULL};
 
+/* The maps of schemas that references point into, and the names of a schema as a whole. */
+static const char *const definitions[] = {"$defs", "definitions", NULL};
+static const char *const titles[] = {"$schema", "$id", NULL};
+
 static bool is_one_of(const char *name, const char *const *names) {
     for (; *names; names++)
         if (strcmp(name, *names) == 0)
@@ -18,12 +22,32 @@ static bool is_one_of(const char *name, const char *const *names) {
     return false;
 }
 
-const char *tools_schema_other(const json_t *schema, const char *const *known) {
+static const char *find_other(const json_t *schema, const char *const *known, bool is_root) {
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)schema, key, value) {
-        if (!is_one_of(key, known) && !is_one_of(key, told))
+        bool is_of_root = is_root && (is_one_of(key, definitions) || is_one_of(key, titles));
+        if (!is_of_root && !is_one_of(key, known) && !is_one_of(key, told))
             return key;
+    }
+    return NULL;
+}
+
+const char *tools_schema_other(const json_t *schema, const char *const *known) {
+    return find_other(schema, known, false);
+}
+
+const char *tools_schema_other_of_root(const json_t *schema, const char *const *known) {
+    return find_other(schema, known, true);
+}
+
+const json_t *tools_schema_pointed(const json_t *root, const char *to) {
+    if (!to || strncmp(to, "#/", 2) != 0)
+        return NULL;
+    for (const char *const *map = definitions; *map; map++) {
+        const size_t n = strlen(*map);
+        if (strncmp(to + 2, *map, n) == 0 && to[2 + n] == '/')
+            return json_object_get(json_object_get(root, *map), to + 2 + n + 1);
     }
     return NULL;
 }
@@ -31,14 +55,13 @@ const char *tools_schema_other(const json_t *schema, const char *const *known) {
 enum place { IN_SCHEMA, IN_NAMED_SCHEMAS, IN_VALUE };
 
 static enum place place_of(enum place place, const char *key) {
-    static const char *const maps[] = {"properties",  "patternProperties", "$defs",
-                                       "definitions", "dependentSchemas",  NULL};
+    static const char *const maps[] = {"properties", "patternProperties", "dependentSchemas", NULL};
     static const char *const values[] = {"enum", "const", "required", "type", NULL};
     if (place == IN_NAMED_SCHEMAS)
         return IN_SCHEMA;
     if (place == IN_VALUE || is_one_of(key, values))
         return IN_VALUE;
-    return is_one_of(key, maps) ? IN_NAMED_SCHEMAS : IN_SCHEMA;
+    return is_one_of(key, maps) || is_one_of(key, definitions) ? IN_NAMED_SCHEMAS : IN_SCHEMA;
 }
 
 /* The value, without what is only for readers where it is a schema. */
@@ -81,16 +104,15 @@ static void put_schema(const json_t *value, enum place place, struct buf *out) {
 
 /* A schema that points into the root's definitions takes them along; its own go before. */
 static void put_with_definitions(const json_t *schema, const json_t *root, struct buf *out) {
-    static const char *const maps[] = {"$defs", "definitions"};
     put_schema(schema, IN_SCHEMA, out);
-    for (size_t i = 0; i < 2; i++) {
-        const json_t *map = json_object_get(root, maps[i]);
-        if (!json_is_object(schema) || !map || json_object_get(schema, maps[i]) ||
+    for (const char *const *name = definitions; *name; name++) {
+        const json_t *map = json_object_get(root, *name);
+        if (!json_is_object(schema) || !map || json_object_get(schema, *name) ||
             !memmem(out->data, out->n, "$ref", 4))
             continue;
         out->n--; /* the bracket */
         buf_puts(out, json_object_size(schema) > 0 ? "," : "");
-        json_put_string(out, maps[i], strlen(maps[i]));
+        json_put_string(out, *name, strlen(*name));
         buf_putc(out, ':');
         put_schema(map, IN_NAMED_SCHEMAS, out);
         buf_putc(out, '}');

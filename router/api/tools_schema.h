@@ -14,3 +14,9 @@ NODISCARD enum status tools_schema_part(struct ask *ask, const json_t *schema, c
 
 /* The first keyword of a schema that is none of `known` (ends with NULL), nor only for readers; NULL: there is none. */
 const char *tools_schema_other(const json_t *schema, const char *const *known);
+
+/* The same of a whole schema, whose names and definitions say nothing of its own values either. */
+const char *tools_schema_other_of_root(const json_t *schema, const char *const *known);
+
+/* What `to`, a reference into the root's definitions, points to; NULL: it is none, or there is nothing. */
+const json_t *tools_schema_pointed(const json_t *root, const char *to);
