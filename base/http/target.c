@@ -1,5 +1,6 @@
 #include "base/http/target.h"
 
+#include "base/hex.h"
 #include "base/utf8.h"
 
 #include <string.h>
@@ -18,16 +19,6 @@ bool target_is_token(const char *text, size_t n) {
         if (!is_token_byte((unsigned char)text[i]))
             return false;
     return n > 0;
-}
-
-static int hex_value(char digit) {
-    if (digit >= '0' && digit <= '9')
-        return digit - '0';
-    if (digit >= 'a' && digit <= 'f')
-        return digit - 'a' + 10;
-    if (digit >= 'A' && digit <= 'F')
-        return digit - 'A' + 10;
-    return -1;
 }
 
 /* "." and ".." name what the route table does not: no client needs them, probes send them. */

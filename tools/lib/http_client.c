@@ -3,6 +3,7 @@
 #include "base/assert.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/hex.h"
 #include "base/net/address.h"
 #include "base/net/stream.h"
 #include "tools/lib/http_dial.h"
@@ -160,16 +161,12 @@ static bool read_size(const char *line, size_t n, uint64_t *size) {
     uint64_t value = 0;
     size_t i = 0;
     for (; i < n; i++) {
-        unsigned char c = (unsigned char)line[i];
-        unsigned lower = c | 0x20u;
-        unsigned digit = c >= '0' && c <= '9'           ? c - (unsigned)'0'
-                         : lower >= 'a' && lower <= 'f' ? lower - 'a' + 10
-                                                        : 16;
-        if (digit == 16)
+        int digit = hex_value(line[i]);
+        if (digit < 0)
             break;
         if (value >> 60)
             return false;
-        value = value << 4 | digit;
+        value = value << 4 | (unsigned)digit;
     }
     *size = value;
     return i > 0;

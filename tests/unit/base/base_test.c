@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/hex.h"
 #include "base/list.h"
 #include "base/log/log.h"
 #include "base/log/note.h"
@@ -212,6 +213,16 @@ START_TEST(utf8_refuses_what_rfc_3629_refuses) {
 }
 END_TEST
 
+START_TEST(hexadecimal_digits_are_of_either_case) {
+    static const char digits[] = "0123456789abcdefABCDEF";
+    for (int byte = 0; byte < 256; byte++) {
+        const char *at = byte ? strchr(digits, byte) : NULL;
+        int worth = at ? (int)(at - digits) : -1;
+        ck_assert_int_eq(hex_value((char)byte), worth < 16 ? worth : worth - 6);
+    }
+}
+END_TEST
+
 START_TEST(utf8_encodes_what_it_decodes) {
     for (uint32_t point = 0; point <= 0x10ffff; point += 37) {
         char bytes[4];
@@ -327,6 +338,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, list_survives_removal_of_the_current_entry);
     tcase_add_test(tests, splitmix_matches_its_published_vectors);
     tcase_add_test(tests, utf8_refuses_what_rfc_3629_refuses);
+    tcase_add_test(tests, hexadecimal_digits_are_of_either_case);
     tcase_add_test(tests, utf8_encodes_what_it_decodes);
     tcase_add_test(tests, log_text_cannot_forge_a_line);
     tcase_add_test(tests, notes_are_logfmt_and_say_only_what_they_have);

@@ -1,5 +1,6 @@
 #include "model/text/grammar/notation/notation.h"
 
+#include "base/hex.h"
 #include "base/utf8.h"
 
 #include <stdarg.h>
@@ -41,18 +42,11 @@ enum status notation_point(struct notation *notation, uint32_t *point) {
     return STATUS_OK;
 }
 
-static int hex_digit(char c) {
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 enum status notation_hex(struct notation *notation, unsigned n, uint32_t *point) {
     unsigned n_read = 0;
     uint32_t value = 0;
     for (; n_read < (n > 0 ? n : 6); n_read++, notation->at++) {
-        int digit = notation_at_end(notation) ? -1 : hex_digit(notation_peek(notation, 0));
+        int digit = notation_at_end(notation) ? -1 : hex_value(notation_peek(notation, 0));
         if (digit < 0)
             break;
         value = value * 16 + (uint32_t)digit;

@@ -1,4 +1,5 @@
 /* Characters, escapes and sets of regular expressions. */
+#include "base/hex.h"
 #include "base/utf8.h"
 #include "model/text/grammar/regex/regex_reader.h"
 
@@ -7,14 +8,10 @@ static enum status read_hex(struct reader *reader, unsigned n_min, unsigned n_ma
     uint32_t value = 0;
     unsigned n = 0;
     for (; n < n_max && !reader_at_end(reader); n++, reader->at++) {
-        char c = reader_peek(reader);
-        uint32_t digit = c >= '0' && c <= '9'   ? (uint32_t)(c - '0')
-                         : c >= 'a' && c <= 'f' ? (uint32_t)(c - 'a') + 10
-                         : c >= 'A' && c <= 'F' ? (uint32_t)(c - 'A') + 10
-                                                : 16;
-        if (digit == 16)
+        int digit = hex_value(reader_peek(reader));
+        if (digit < 0)
             break;
-        value = value * 16 + digit;
+        value = value * 16 + (uint32_t)digit;
     }
     if (n < n_min || value > 0x10ffff)
         return reader_fail(reader, STATUS_INVALID, "not a hexadecimal code point");

@@ -1,6 +1,7 @@
 #include "model/text/tokenizer/bpe/regex_dialect.h"
 
 #include "base/buf.h"
+#include "base/hex.h"
 
 #include <stdio.h>
 
@@ -33,10 +34,6 @@ static enum status dialect_refuse(const struct reader *reader, const char *what)
 
 static bool is_digit(char c) {
     return c >= '0' && c <= '9';
-}
-
-static bool is_hex(char c) {
-    return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
 static bool is_letter(char c) {
@@ -95,13 +92,8 @@ static enum status code_point(struct reader *reader, char letter) {
     bool braces = letter == 'x' && peek(reader, 0) == '{';
     size_t most = braces ? 6 : letter == 'u' ? 4 : 2;
     reader->at += braces;
-    while (n < most && is_hex(peek(reader, 0))) {
-        char c = peek(reader, 0);
-        unsigned digit = is_digit(c) ? (unsigned)(c - '0') : ((unsigned)c | 0x20) - 'a' + 10;
-        point = point * 16 + digit;
-        reader->at++;
-        n++;
-    }
+    for (; n < most && hex_value(peek(reader, 0)) >= 0; n++, reader->at++)
+        point = point * 16 + (unsigned)hex_value(peek(reader, 0));
     if (n == 0 || (letter == 'u' && n < 4) || (braces && peek(reader, 0) != '}'))
         return dialect_refuse(reader, "a broken code point");
     if (letter == 'x' && !braces && point >= 0x80)

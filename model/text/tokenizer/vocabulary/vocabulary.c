@@ -1,6 +1,7 @@
 #include "model/text/tokenizer/vocabulary/vocabulary.h"
 
 #include "base/assert.h"
+#include "base/hex.h"
 #include "base/random.h"
 
 #include <stdlib.h>
@@ -199,11 +200,7 @@ int vocabulary_byte_token(struct span text) {
     if (text.n != 6 || memcmp(text.bytes, "<0x", 3) != 0 || text.bytes[5] != '>')
         return -1;
     for (int i = 3; i < 5; i++) {
-        char c = text.bytes[i];
-        int digit = c >= '0' && c <= '9'   ? c - '0'
-                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                                           : -1;
+        int digit = hex_value(text.bytes[i]);
         if (digit < 0)
             return -1;
         byte = byte * 16 + digit;

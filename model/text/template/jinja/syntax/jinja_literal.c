@@ -1,4 +1,5 @@
 /* Literals: strings with Python's escapes, integers in four bases, floats. */
+#include "base/hex.h"
 #include "base/utf8.h"
 #include "model/text/template/jinja/syntax/jinja_parser.h"
 
@@ -16,19 +17,12 @@ enum status jinja_constant_string(struct jinja_parser *parser, const char *bytes
     return STATUS_OK;
 }
 
-static int hex_digit(char c) {
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 /* n hexadecimal digits at *at as a character. */
 static enum status read_hex(struct jinja_parser *parser, const char *bytes, size_t n, size_t *at,
                             int n_digits, char **out) {
     uint32_t point = 0;
     for (int i = 0; i < n_digits; i++, ++*at) {
-        int digit = *at < n ? hex_digit(bytes[*at]) : -1;
+        int digit = *at < n ? hex_value(bytes[*at]) : -1;
         if (digit < 0)
             return jinja_parse_fail(parser, STATUS_INVALID, "a string has a broken escape");
         point = point << 4 | (uint32_t)digit;
