@@ -96,6 +96,10 @@ enum status errors_too_long(struct error *error, const char *field, uint32_t con
                        n_prompt == context ? " to be followed by an answer" : "", n_prompt);
 }
 
+enum status errors_no_memory(struct error *error) {
+    return error_set(error, STATUS_NOMEM, "no memory for the request");
+}
+
 void errors_put(const struct api_error *error, struct buf *out) {
     struct row row = find(error);
     const char *field = error->error.field;

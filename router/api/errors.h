@@ -27,6 +27,9 @@ struct api_error {
 enum status errors_too_long(struct error *error, const char *field, uint32_t context,
                             size_t n_prompt);
 
+/* A request that is dropped because memory is short. STATUS_NOMEM. */
+enum status errors_no_memory(struct error *error);
+
 /* The HTTP status that stands for it. */
 int errors_http(const struct api_error *error);
 

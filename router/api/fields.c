@@ -2,16 +2,13 @@
 
 #include "base/assert.h"
 #include "model/text/generation.h"
+#include "router/api/errors.h"
 #include "router/api/field_table.h"
 #include "router/api/format.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static enum status no_memory(const struct json_get *get) {
-    return error_set(get->error, STATUS_NOMEM, "no memory for the request");
-}
 
 enum status fields_model(const struct json_get *get, const struct ask_limits *limits,
                          struct api_error *error) {
@@ -90,7 +87,7 @@ static enum status read_ids(const struct json_get *get, const struct field_row *
                                                     ids.n * sizeof *ids.at);
         *n_out = (uint32_t)ids.n;
         if (!*out)
-            status = no_memory(get);
+            status = errors_no_memory(get->error);
     }
     ids_fini(&ids);
     return status;
@@ -104,7 +101,7 @@ static enum status read_string(const struct json_get *get, const struct field_ro
         return STATUS_OK;
     char *copy = arena_copy(arena, text.bytes, text.n);
     if (!copy)
-        return no_memory(get);
+        return errors_no_memory(get->error);
     *out = (struct span){copy, text.n};
     return STATUS_OK;
 }
@@ -167,7 +164,7 @@ static enum status read_bias(const struct json_get *get, const struct ask_limits
     uint32_t *ids = arena_alloc(&ask->arena, n * sizeof *ids);
     float *bias = arena_alloc(&ask->arena, n * sizeof *bias);
     if (!ids || !bias)
-        return no_memory(get);
+        return errors_no_memory(get->error);
     const char *key;
     json_t *value;
     size_t at = 0;
@@ -203,7 +200,7 @@ static enum status add_stop(const struct json_get *get, const json_t *value, str
         return json_get_fail(get, STATUS_INVALID, "stop", "strings must not be empty");
     char *copy = arena_copy(&ask->arena, json_string_value(value), n);
     if (!copy)
-        return no_memory(get);
+        return errors_no_memory(get->error);
     ask->stops[ask->n_stops++] = (struct span){copy, n};
     return STATUS_OK;
 }
@@ -217,7 +214,7 @@ static enum status read_stop(const struct json_get *get, struct ask *ask) {
         return STATUS_OK;
     ask->stops = arena_alloc(&ask->arena, n * sizeof *ask->stops);
     if (!ask->stops)
-        return no_memory(get);
+        return errors_no_memory(get->error);
     for (size_t i = 0; i < n; i++)
         TRY(add_stop(get, list ? json_array_get(list, i) : stop, ask));
     return STATUS_OK;

@@ -2,6 +2,7 @@
 
 #include "model/text/grammar/grammar.h"
 #include "model/text/grammar/pack.h"
+#include "router/api/errors.h"
 #include "router/api/part.h"
 
 #include <stdio.h>
@@ -19,10 +20,6 @@ struct wish {
     struct grammar_part *part; /* of the arena */
 };
 
-static enum status no_memory(const struct json_get *get) {
-    return error_set(get->error, STATUS_NOMEM, "no memory for the request");
-}
-
 static enum status too_long(const struct json_get *get, const char *name) {
     return json_get_fail(get, STATUS_INVALID, name, "must be at most %d bytes long",
                          GRAMMAR_PACKED_MAX);
@@ -38,7 +35,7 @@ static enum status wish_for(struct ask *ask, struct wish *wish, const struct jso
                              wish->where->parent ? "." : "", wish->name);
     wish->part = arena_alloc(&ask->arena, sizeof *wish->part);
     if (!wish->part)
-        return no_memory(where);
+        return errors_no_memory(where->error);
     wish->part->kind = kind;
     wish->where = where;
     wish->name = name;
@@ -52,7 +49,7 @@ static enum status copy_text(const struct json_get *get, const char *name, const
         return too_long(get, name);
     char *copy = arena_copy(arena, json_string_value(text), n);
     if (!copy)
-        return no_memory(get);
+        return errors_no_memory(get->error);
     *to = (struct span){copy, n};
     return STATUS_OK;
 }
@@ -70,12 +67,12 @@ static enum status read_schema(const struct json_get *get, const char *name, str
         return json_get_fail(get, STATUS_INVALID, name, "must be a JSON schema");
     size_t flags = JSON_ENCODE_ANY | JSON_COMPACT, n = json_dumpb(value, NULL, 0, flags);
     if (n == 0)
-        return no_memory(get);
+        return errors_no_memory(get->error);
     if (n > GRAMMAR_PACKED_MAX)
         return too_long(get, name);
     char *text = arena_alloc(&ask->arena, n);
     if (!text || json_dumpb(value, text, n, flags) != n)
-        return no_memory(get);
+        return errors_no_memory(get->error);
     wish->part->text = (struct span){text, n};
     return STATUS_OK;
 }
@@ -117,7 +114,7 @@ static enum status read_choice(const struct json_get *get, const char *name, str
     TRY(wish_for(ask, wish, get, name, GRAMMAR_CHOICE));
     struct span *choices = arena_alloc(&ask->arena, n * sizeof *choices);
     if (!choices)
-        return no_memory(get);
+        return errors_no_memory(get->error);
     json_array_foreach((json_t *)list, i, entry) {
         if (!json_is_string(entry) || json_string_length(entry) == 0)
             return json_get_fail(
@@ -195,7 +192,7 @@ static enum status pack(const struct wish *wish, struct ask *ask) {
     enum status status = part_pack(ask, wish->part);
     if (status == STATUS_LIMIT)
         return too_long(wish->where, wish->name);
-    return status == STATUS_OK ? status : no_memory(wish->where);
+    return status == STATUS_OK ? status : errors_no_memory(wish->where->error);
 }
 
 enum status format_read(const struct json_get *get, struct ask *ask) {
@@ -260,7 +257,7 @@ enum status format_check(const struct ask *ask, struct format_loss *loss, struct
         return STATUS_OK;
     }
     if (status == STATUS_NOMEM)
-        return error_set(error, status, "no memory for the request");
+        return errors_no_memory(error);
     const struct ask_input *culprit = find_culprit(ask, &inside);
     const char *field = culprit ? culprit->field : ask->format_field;
     return error_field(error, status == STATUS_LIMIT ? STATUS_INVALID : status, field, "`%s`: %s",

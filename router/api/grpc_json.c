@@ -1,5 +1,6 @@
 /* A protobuf message as JSON, by the descriptor that protobuf-c made of the .proto file. */
 #include "base/utf8.h"
+#include "router/api/errors.h"
 #include "router/api/grpc.h"
 #include "router/api/json_put.h"
 
@@ -227,7 +228,5 @@ enum status grpc_put_json(const ProtobufCMessage *message, struct buf *json, str
     buf_putc(json, '{');
     TRY(put_members(message, json, error));
     buf_putc(json, '}');
-    return buf_status(json) == STATUS_OK
-               ? STATUS_OK
-               : error_set(error, STATUS_NOMEM, "no memory for the request");
+    return buf_status(json) == STATUS_OK ? STATUS_OK : errors_no_memory(error);
 }

@@ -1,6 +1,7 @@
 #include "router/api/thoughts.h"
 
 #include "model/text/grammar/pack.h"
+#include "router/api/errors.h"
 #include "router/api/part.h"
 
 /* Behind its opening mark: a thought, the closing mark, and the line ends before the answer proper. */
@@ -79,6 +80,6 @@ enum status thoughts_set(struct ask *ask, const struct ask_limits *limits, enum 
                            "than %d bytes",
                            ask->format_field, GRAMMAR_PACKED_MAX);
     if (status != STATUS_OK)
-        return error_set(error, STATUS_NOMEM, "no memory for the request");
+        return errors_no_memory(error);
     return STATUS_OK;
 }

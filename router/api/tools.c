@@ -3,14 +3,11 @@
 #include "model/text/grammar/grammar.h"
 #include "model/text/grammar/pack.h"
 #include "model/text/template/template_tools.h"
+#include "router/api/errors.h"
 #include "router/api/tools_form.h"
 
 #include <stdio.h>
 #include <string.h>
-
-static enum status no_memory(const struct json_get *get) {
-    return error_set(get->error, STATUS_NOMEM, "no memory for the request");
-}
 
 /* A name stands in JSON as it is. */
 static bool is_name(struct span name) {
@@ -113,7 +110,7 @@ static enum status note_input(const struct json_get *custom, struct ask *ask,
     struct ask_input *input = arena_alloc(&ask->arena, sizeof *input);
     const struct ask_input **last = &ask->inputs;
     if (!input)
-        return no_memory(custom);
+        return errors_no_memory(custom->error);
     *input = (struct ask_input){.part = part};
     snprintf(input->field, sizeof input->field, "%s.format", custom->parent);
     while (*last)
@@ -130,7 +127,7 @@ static enum status read_custom(const struct json_get *get, struct ask *ask, stru
     struct grammar_part *parts = arena_alloc(&ask->arena, 2 * sizeof *parts);
     char parent[64];
     if (!parts)
-        return no_memory(get);
+        return errors_no_memory(get->error);
     snprintf(parent, sizeof parent, "%s.custom", get->parent);
     if (custom.object != get->object)
         custom.parent = parent;
@@ -176,7 +173,7 @@ static enum status read_tools(const struct json_get *get, struct ask *ask, struc
     TRY(json_get_array(get, "tools", TEMPLATE_TOOLS_MAX, &list));
     size_t n = json_array_size(list);
     box->all = arena_alloc(&ask->arena, (n > 0 ? n : 1) * sizeof *box->all);
-    return box->all ? read_each(get, list, ask, box) : no_memory(get);
+    return box->all ? read_each(get, list, ask, box) : errors_no_memory(get->error);
 }
 
 /* The tool that `of` names may be called. */
@@ -271,7 +268,7 @@ static enum status note_left_out(const struct json_get *get, struct ask *ask) {
             continue;
         const char *copy = arena_copy(&ask->arena, kind, strlen(kind) + 1);
         if (!copy)
-            return no_memory(get);
+            return errors_no_memory(get->error);
         ask->left_out[ask->n_left_out++] = copy;
     }
     return STATUS_OK;
@@ -315,7 +312,7 @@ enum status tools_read(const struct json_get *get, const struct ask_limits *limi
                              "their descriptions",
                              GRAMMAR_PACKED_MAX);
     if (status != STATUS_OK)
-        return no_memory(get);
+        return errors_no_memory(get->error);
     ask->calls = true;
     ask->skip_special = false; /* marks may be special tokens: they are read, and never shown */
     snprintf(ask->format_field, sizeof ask->format_field, "tools");
