@@ -4,8 +4,10 @@
 #include "tools/bench/commands.h"
 
 #include "base/exit.h"
+#include "tools/bench/rows/reference.h"
 
 #include <jansson.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,14 +29,16 @@ enum column {
 static const struct {
     const char *name;
     const char *member; /* of "published" in a run's JSON */
+    size_t published;   /* in a row of the tables */
 } columns[COLUMN_N] = {
-    {"requests/s", "requests_per_s"},
-    {"output token/s", "output_tok_per_s"},
-    {"latency s", "latency_s"},
-    {"TTFT ms", "ttft_ms"},
-    {"ITL ms", "itl_ms"},
-    {"ms per token", "ms_per_token"},
-    {"ms per output token", "ms_per_output_token"},
+    {"requests/s", "requests_per_s", offsetof(struct reference_row, requests_per_s)},
+    {"output token/s", "output_tok_per_s", offsetof(struct reference_row, tokens_per_s)},
+    {"latency s", "latency_s", offsetof(struct reference_row, latency_s)},
+    {"TTFT ms", "ttft_ms", offsetof(struct reference_row, ttft_ms)},
+    {"ITL ms", "itl_ms", offsetof(struct reference_row, itl_ms)},
+    {"ms per token", "ms_per_token", offsetof(struct reference_row, ms_per_token)},
+    {"ms per output token", "ms_per_output_token",
+     offsetof(struct reference_row, ms_per_output_token)},
 };
 
 struct entry {
@@ -49,25 +53,8 @@ struct side {
     uint32_t n;
 };
 
-static const struct reference {
-    const char *table, *system, *model, *hardware, *level;
-    uint32_t n_input, n_output;
-    double values[COLUMN_N];
-} references[] = {
-#define ROW(table, system, model, hardware, level, input, output, ...)                             \
-    {table, system, model, hardware, level, input, output, {__VA_ARGS__}},
-#include "tools/bench/reference.def"
-#undef ROW
-};
-#define N_REFERENCES (sizeof references / sizeof *references)
-
-static bool is_same_table(const struct reference *a, const struct reference *b) {
-    return strcmp(a->table, b->table) == 0 && strcmp(a->system, b->system) == 0 &&
-           strcmp(a->model, b->model) == 0 && strcmp(a->hardware, b->hardware) == 0;
-}
-
 /* Whether each part of "mistral-7b-awq/vllm/..." is in the field of its place. */
-static bool is_named(const struct reference *row, const char *name) {
+static bool is_named(const struct reference_row *row, const char *name) {
     const char *const fields[] = {row->table, row->system, row->model, row->hardware};
     char copy[200];
     unsigned i = 0;
@@ -91,11 +78,11 @@ static void make_key(struct entry *entry, bool is_sweep, const char *label, doub
 }
 
 static bool add_reference(struct side *side, const char *name) {
-    const struct reference *first = NULL;
+    const struct reference_row *first = NULL;
     uint32_t n_rates = 0;
-    for (size_t i = 0; i < N_REFERENCES && side->n < ENTRIES_MAX; i++) {
-        const struct reference *row = &references[i];
-        if (first ? !is_same_table(first, row) : !is_named(row, name))
+    for (size_t i = 0; i < reference_n_rows && side->n < ENTRIES_MAX; i++) {
+        const struct reference_row *row = &reference_rows[i];
+        if (first ? !reference_is_same(first, row) : !is_named(row, name))
             continue;
         if (!first)
             snprintf(side->name, sizeof side->name, "%s, %s, %s, %s", row->table, row->system,
@@ -104,7 +91,9 @@ static bool add_reference(struct side *side, const char *name) {
         struct entry *entry = &side->entries[side->n++];
         make_key(entry, row->level[0] != 0, row->level, strncmp(row->level, "async", 5) == 0,
                  &n_rates, row->n_input, row->n_output);
-        memcpy(entry->values, row->values, sizeof entry->values);
+        for (unsigned column = 0; column < COLUMN_N; column++)
+            memcpy(&entry->values[column], (const char *)row + columns[column].published,
+                   sizeof *entry->values);
     }
     return first != NULL;
 }

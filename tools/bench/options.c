@@ -9,8 +9,8 @@
 
 #define LENGTHS_MAX ((uint32_t)(sizeof((struct bench_options *)0)->inputs / sizeof(uint32_t)))
 
-static args_read_fn read_path, read_number, read_count, read_seed, read_real, read_lengths,
-    read_slo, read_native, read_source, read_texts, read_target;
+static args_read_fn read_number, read_count, read_seed, read_real, read_lengths, read_slo,
+    read_native, read_source, read_texts, read_target;
 
 #define AT(member) offsetof(struct bench_options, member)
 static const struct args_row options[] = {
@@ -51,10 +51,10 @@ static const struct args_row options[] = {
      .help = "with --compat: ask the server's own /generate, of vllm or tgi, as the published "
              "grids did"},
     {"quiet", NULL, args_switch, AT(is_quiet), .help = "no progress"},
-    {"json", "FILE", read_path, AT(json_path), .help = "JSON; no FILE or -: standard output",
+    {"json", "FILE", args_path, AT(json_path), .help = "JSON; no FILE or -: standard output",
      .flags = OPTION_ARG_OPTIONAL},
-    {"csv", "FILE", read_path, AT(csv_path), .help = "CSV", .flags = OPTION_ARG_OPTIONAL},
-    {"markdown", "FILE", read_path, AT(markdown_path), .help = "the table",
+    {"csv", "FILE", args_path, AT(csv_path), .help = "CSV", .flags = OPTION_ARG_OPTIONAL},
+    {"markdown", "FILE", args_path, AT(markdown_path), .help = "the table",
      .flags = OPTION_ARG_OPTIONAL},
     {"html", "FILE", args_text, AT(html_path),
      .help = "one page with plots, readable without network"},
@@ -85,10 +85,6 @@ static const struct args_row options[] = {
      .help = "sweep: Poisson gaps in place of even ones", .group = 3},
     {0}};
 #undef AT
-
-static void read_path(const struct args_given *given) {
-    *(const char **)given->at = given->text ? given->text : "-";
-}
 
 static uint64_t to_number(const struct args_given *given, const char *text, unsigned low) {
     char *end = NULL;

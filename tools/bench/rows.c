@@ -22,7 +22,7 @@ struct rows_options {
     const char *json_path, *csv_path, *markdown_path;
 };
 
-static args_read_fn read_path, read_jobs;
+static args_read_fn read_jobs;
 
 #define AT(member) offsetof(struct rows_options, member)
 static const struct args_row rows_args[] = {
@@ -33,17 +33,13 @@ static const struct args_row rows_args[] = {
     {"fit", NULL, args_switch, AT(fits),
      .help = "fits the published systems' efficiencies and prints them, and nothing else"},
     {"jobs", "N", read_jobs, AT(n_jobs), .help = "threads (default: all cores)"},
-    {"json", "FILE", read_path, AT(json_path), .help = "JSON; no FILE or -: standard output",
+    {"json", "FILE", args_path, AT(json_path), .help = "JSON; no FILE or -: standard output",
      .flags = OPTION_ARG_OPTIONAL},
-    {"csv", "FILE", read_path, AT(csv_path), .help = "CSV", .flags = OPTION_ARG_OPTIONAL},
-    {"markdown", "FILE", read_path, AT(markdown_path), .help = "the tables",
+    {"csv", "FILE", args_path, AT(csv_path), .help = "CSV", .flags = OPTION_ARG_OPTIONAL},
+    {"markdown", "FILE", args_path, AT(markdown_path), .help = "the tables",
      .flags = OPTION_ARG_OPTIONAL},
     {0}};
 #undef AT
-
-static void read_path(const struct args_given *given) {
-    *(const char **)given->at = given->text ? given->text : "-";
-}
 
 static void read_jobs(const struct args_given *given) {
     char *end = NULL;

@@ -20,6 +20,10 @@ void args_text(const struct args_given *given) {
     *(const char **)given->at = given->text;
 }
 
+void args_path(const struct args_given *given) {
+    *(const char **)given->at = given->text ? given->text : "-";
+}
+
 void args_switch(const struct args_given *given) {
     *(bool *)given->at = true;
 }

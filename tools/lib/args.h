@@ -41,5 +41,5 @@ struct args {
 /* Reads argv into the command's struct. */
 void args_parse(const struct args *args, int argc, char **argv, void *into);
 
-/* For members of type const char * and bool. */
-args_read_fn args_text, args_switch;
+/* For members of type const char *, of which args_path() makes "-" where none is named, and bool. */
+args_read_fn args_text, args_path, args_switch;

@@ -31,7 +31,7 @@ static const struct {
     {"Qwen2-72B-Instruct gptq-int8", {80, 8192, 64, 8, 128, 29696, 152064, 0, 0, 0, 8, 128}, 32768},
 };
 
-static bool is_same(const struct reference_row *a, const struct reference_row *b) {
+bool reference_is_same(const struct reference_row *a, const struct reference_row *b) {
     return strcmp(a->table, b->table) == 0 && strcmp(a->system, b->system) == 0 &&
            strcmp(a->model, b->model) == 0 && strcmp(a->hardware, b->hardware) == 0;
 }
@@ -56,7 +56,7 @@ size_t reference_configurations(struct reference_configuration all[REFERENCE_CON
     size_t n = 0;
     for (size_t i = 0; i < reference_n_rows; i++) {
         const struct reference_row *row = &reference_rows[i];
-        if (n > 0 && is_same(all[n - 1].rows, row)) {
+        if (n > 0 && reference_is_same(all[n - 1].rows, row)) {
             all[n - 1].n_rows++;
             continue;
         }

@@ -20,6 +20,9 @@ struct reference_row {
 extern const struct reference_row reference_rows[];
 extern const size_t reference_n_rows;
 
+/* Whether both are of one table, system, model and hardware. */
+bool reference_is_same(const struct reference_row *a, const struct reference_row *b);
+
 /* Rows of one table, system, model and hardware: neighbours in reference_rows. */
 struct reference_configuration {
     const struct reference_row *rows; /* (n_rows) */
