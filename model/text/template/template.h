@@ -168,10 +168,21 @@ NODISCARD enum status template_prompt_encode(const struct template_prompt *promp
 /* For members: adds a segment. Empty texts are left out. */
 NODISCARD enum status template_add(struct template_prompt *prompt, struct template_segment segment);
 
-/* For members: the id of a marker by its name in the vocabulary, else the known number.
+/* For members: what stands for a role or a prompt's begin. */
+struct template_marker {
+    struct span name;
+    uint32_t known; /* its id in the models that the format is of */
+};
+
+/* For members: the id of a marker by its name in the vocabulary, else the known one.
  * STATUS_CORRUPT when that is beyond the vocabulary. */
-NODISCARD enum status template_find_marker(const struct template_source *source, struct span name,
-                                           uint32_t known, uint32_t *id, struct error *error);
+NODISCARD enum status template_find_marker(const struct template_source *source,
+                                           const struct template_marker *marker, uint32_t *id,
+                                           struct error *error);
+
+/* For members: adds a marker of that id. */
+NODISCARD enum status template_add_marker(struct template_prompt *prompt,
+                                          const struct template_marker *marker, uint32_t id);
 
 /* For members whose format has no place for tools and documents, or for messages' calls of tools:
  * STATUS_UNSUPPORTED when there are any. */

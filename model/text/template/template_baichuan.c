@@ -6,10 +6,7 @@
 
 enum { MARKER_USER, MARKER_ASSISTANT };
 
-static const struct {
-    struct span name;
-    uint32_t known;
-} markers[] = {
+static const struct template_marker markers[] = {
     [MARKER_USER] = {SPAN("<reserved_106>"), 195},
     [MARKER_ASSISTANT] = {SPAN("<reserved_107>"), 196},
 };
@@ -21,16 +18,13 @@ static bool recognise(const struct template_source *source) {
 static enum status open_baichuan(struct template *chosen, const struct template_source *source,
                                  struct error *error) {
     for (size_t i = 0; i < sizeof markers / sizeof *markers; i++)
-        TRY(template_find_marker(source, markers[i].name, markers[i].known, &chosen->markers[i],
-                                 error));
+        TRY(template_find_marker(source, &markers[i], &chosen->markers[i], error));
     return STATUS_OK;
 }
 
 static enum status add_marker(const struct template *chosen, struct template_prompt *prompt,
                               unsigned marker) {
-    return template_add(prompt, (struct template_segment){.kind = TEMPLATE_ID,
-                                                          .id = chosen->markers[marker],
-                                                          .text = markers[marker].name});
+    return template_add_marker(prompt, &markers[marker], chosen->markers[marker]);
 }
 
 static enum status render(const struct template *chosen, const struct template_input *input,

@@ -13,10 +13,7 @@
 
 enum { MARKER_MASK, MARKER_SOP, MARKER_SYSTEM, MARKER_USER, MARKER_ASSISTANT, MARKER_OBSERVATION };
 
-static const struct {
-    struct span name;
-    uint32_t known;
-} markers[TEMPLATE_MARKERS_MAX] = {
+static const struct template_marker markers[TEMPLATE_MARKERS_MAX] = {
     [MARKER_MASK] = {SPAN("[gMASK]"), 64790},
     [MARKER_SOP] = {SPAN("sop"), 64792},
     [MARKER_SYSTEM] = {SPAN("<|system|>"), 64794},
@@ -43,7 +40,7 @@ static enum status find_marker(const struct template_source *source, unsigned ma
         known.tokenizer = NULL;
     if (known.n_vocab == 0 && source->tokenizer)
         known.n_vocab = tokenizer_n_tokens(source->tokenizer);
-    return template_find_marker(&known, markers[marker].name, markers[marker].known, id, error);
+    return template_find_marker(&known, &markers[marker], id, error);
 }
 
 static enum status open_chatglm(struct template *chosen, const struct template_source *source,
@@ -59,9 +56,7 @@ static enum status open_chatglm(struct template *chosen, const struct template_s
 
 static enum status add_marker(const struct template *chosen, struct template_prompt *prompt,
                               unsigned marker) {
-    return template_add(prompt, (struct template_segment){.kind = TEMPLATE_ID,
-                                                          .id = chosen->markers[marker],
-                                                          .text = markers[marker].name});
+    return template_add_marker(prompt, &markers[marker], chosen->markers[marker]);
 }
 
 static enum status add_text(struct template_prompt *prompt, struct span text, bool is_cut) {

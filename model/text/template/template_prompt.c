@@ -54,21 +54,28 @@ enum status template_add(struct template_prompt *prompt, struct template_segment
     return STATUS_OK;
 }
 
-enum status template_find_marker(const struct template_source *source, struct span name,
-                                 uint32_t known, uint32_t *id, struct error *error) {
+enum status template_find_marker(const struct template_source *source,
+                                 const struct template_marker *marker, uint32_t *id,
+                                 struct error *error) {
     const struct tokenizer *tokenizer = source->tokenizer;
     uint32_t n_vocab = source->n_vocab ? source->n_vocab
                        : tokenizer     ? tokenizer_n_tokens(tokenizer)
                                        : UINT32_MAX;
-    uint32_t found = tokenizer ? tokenizer_find(tokenizer, name) : TOKEN_NONE;
+    uint32_t found = tokenizer ? tokenizer_find(tokenizer, marker->name) : TOKEN_NONE;
     if (found == TOKEN_NONE)
-        found = known;
+        found = marker->known;
     if (found >= n_vocab)
         return error_set(error, STATUS_CORRUPT,
                          "the marker %.*s is token %u, beyond the vocabulary of %u",
-                         span_shown(name), name.bytes, found, n_vocab);
+                         span_shown(marker->name), marker->name.bytes, found, n_vocab);
     *id = found;
     return STATUS_OK;
+}
+
+enum status template_add_marker(struct template_prompt *prompt,
+                                const struct template_marker *marker, uint32_t id) {
+    return template_add(
+        prompt, (struct template_segment){.kind = TEMPLATE_ID, .id = id, .text = marker->name});
 }
 
 enum status template_refuse_tools(const struct template *chosen, const struct template_input *input,
