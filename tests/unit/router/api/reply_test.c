@@ -400,6 +400,59 @@ START_TEST(what_is_thought_has_both_names_that_clients_read) {
 }
 END_TEST
 
+/* Adds a piece of an answer over the Messages API; `whole`: it is all of it. */
+static void put_message(struct tool_reader *reader, const char *text, bool whole) {
+    struct reply_choice choice = {.reader = reader};
+    tool_reader_clear(reader);
+    ck_assert_int_eq(tool_reader_push(reader, span_of(text), whole), STATUS_OK);
+    if (whole)
+        dialect_messages.writer->whole(&reply, &choice, 1, &out);
+    else
+        dialect_messages.writer->chunk(&reply, &choice, &out);
+}
+
+#define EVENT(type, rest)                                                                          \
+    "event: content_block_" type "\ndata: {\"type\":\"content_block_" type "\"," rest "}\n\n"
+
+START_TEST(what_is_thought_is_a_block_of_a_message) {
+    struct tool_reader *reader;
+    ask.thoughts = thought_format_nth(0);
+    ask.thinks = THOUGHT_OPEN;
+    ck_assert_int_eq(tool_reader_new(&ask, &reader), STATUS_OK);
+    put_message(reader, "H\"m</think>\n\nYes", true);
+    json_t *root = parse_whole();
+    expect(json_object_get(root, "content"),
+           "[{\"type\":\"thinking\",\"thinking\":\"H\\\"m\",\"signature\":\"\"},"
+           "{\"type\":\"text\",\"text\":\"Yes\"}]");
+    json_decref(root);
+    tool_reader_free(reader);
+    buf_clear(&out);
+    ck_assert_int_eq(tool_reader_new(&ask, &reader), STATUS_OK);
+    reply.state = calloc(1, dialect_messages.writer->state_size);
+    put_message(reader, "H\"", false);
+    put_message(reader, "m</think>Ye", false);
+    put_message(reader, "s", false);
+    buf_putc(&out, '\0');
+    ck_assert_str_eq(
+        out.data,
+        EVENT("start", "\"index\":0,\"content_block\":{\"type\":\"thinking\","
+                       "\"thinking\":\"\",\"signature\":\"\"}")
+            EVENT("delta",
+                  "\"index\":0,\"delta\":{\"type\":\"thinking_delta\",\"thinking\":\"H\\\"\"}")
+                EVENT("delta",
+                      "\"index\":0,\"delta\":{\"type\":\"thinking_delta\",\"thinking\":\"m\"}")
+                    EVENT("stop", "\"index\":0") EVENT(
+                        "start", "\"index\":1,\"content_block\":{\"type\":\"text\",\"text\":\"\"}")
+                        EVENT("delta",
+                              "\"index\":1,\"delta\":{\"type\":\"text_delta\",\"text\":\"Ye\"}")
+                            EVENT(
+                                "delta",
+                                "\"index\":1,\"delta\":{\"type\":\"text_delta\",\"text\":\"s\"}"));
+    free(reply.state);
+    tool_reader_free(reader);
+}
+END_TEST
+
 /* Only where all are known. */
 START_TEST(thoughts_are_counted_at_the_end) {
     for (unsigned i = 0; i < 4; i++) {
@@ -456,6 +509,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, each_of_the_best_tokens_has_a_name_of_its_own);
     tcase_add_test(tests, plain_replies_hold_all_choices);
     tcase_add_test(tests, what_is_thought_has_both_names_that_clients_read);
+    tcase_add_test(tests, what_is_thought_is_a_block_of_a_message);
     tcase_add_test(tests, thoughts_are_counted_at_the_end);
     tcase_add_test(tests, tokenize_and_detokenize_answer_in_their_shapes);
 }
