@@ -56,6 +56,20 @@ START_TEST(messages_go_both_ways_over_ipc) {
 }
 END_TEST
 
+START_TEST(a_bus_that_is_freed_leaves_no_descriptor_open) {
+    unsigned n_before = suite_count_files();
+    struct bus *worker = open_bus(), *router = open_bus();
+    struct bus_event event;
+    listen_at(worker, endpoint);
+    send_ping(router, connect_to(router, endpoint), 1);
+    expect_ping(worker, 1, &event);
+    ck_assert_uint_gt(suite_count_files(), n_before);
+    close_bus(router);
+    close_bus(worker);
+    ck_assert_uint_eq(suite_count_files(), n_before);
+}
+END_TEST
+
 START_TEST(messages_go_both_ways_over_tcp) {
     struct bus *worker = open_bus();
     struct bus *router = open_bus();
@@ -546,6 +560,7 @@ void suite_add(TCase *tests) {
     tcase_add_checked_fixture(tests, bus_rig_setup, bus_rig_teardown);
     tcase_add_test(tests, after_its_time_one_event_is_handed_over_and_the_rest_later);
     tcase_add_test(tests, messages_go_both_ways_over_ipc);
+    tcase_add_test(tests, a_bus_that_is_freed_leaves_no_descriptor_open);
     tcase_add_test(tests, messages_go_both_ways_over_tcp);
     tcase_add_test(tests, messages_go_both_ways_over_ipv6_with_and_without_brackets);
     tcase_add_test(tests, messages_go_both_ways_with_keys);
