@@ -1,6 +1,7 @@
 #include "proto/keys.h"
 #include "tests/support/suite.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,17 @@ static char folder[96];
 static char secret[128];
 static struct error error;
 static struct keys keys;
+
+static unsigned n_synced, fails_at; /* 0: none */
+
+/* In the place of the C library's, which has no way to fail when a test wants it. */
+int fsync(int fd) {
+    (void)fd;
+    if (++n_synced != fails_at)
+        return 0;
+    errno = EIO;
+    return -1;
+}
 
 static void setup(void) {
     snprintf(root, sizeof root, "/tmp/tandem-keys-XXXXXX");
@@ -58,6 +70,61 @@ START_TEST(keys_are_never_overwritten) {
     ck_assert_int_eq(keys_make(folder, &error), STATUS_EXISTS);
     ck_assert_int_eq(keys_load(folder, &again, &error), STATUS_OK);
     ck_assert_mem_eq(&keys, &again, sizeof keys);
+}
+END_TEST
+
+/* Where one file is there, nothing is done to the folder. */
+START_TEST(a_folder_with_one_of_the_files_stays_as_it_is) {
+    struct stat there;
+    char path[128];
+    static const char *const others[] = {"server.public", "server.secret", "client.public"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, others[i]);
+        ck_assert_int_eq(unlink(path), 0);
+    }
+    ck_assert_int_eq(chmod(folder, 0755), 0);
+    ck_assert_int_eq(keys_make(folder, &error), STATUS_EXISTS);
+    ck_assert_int_eq(stat(folder, &there), 0);
+    ck_assert_uint_eq(there.st_mode & 0777, 0755);
+    ck_assert_int_ne(access(path, F_OK), 0);
+}
+END_TEST
+
+/* Each of the four files, and none. */
+START_TEST(keys_that_cannot_be_written_leave_no_file) {
+    char other[128];
+    snprintf(other, sizeof other, "%s/other", root);
+    for (unsigned i = 1; i <= 4; i++) {
+        n_synced = 0;
+        fails_at = i;
+        ck_assert_int_eq(keys_make(other, &error), STATUS_IO);
+        ck_assert_uint_eq(n_synced, i);
+        ck_assert_int_eq(rmdir(other), 0); /* it is empty */
+    }
+    n_synced = 0;
+    fails_at = 5;
+    ck_assert_int_eq(keys_make(other, &error), STATUS_OK);
+    ck_assert_uint_eq(n_synced, 4);
+}
+END_TEST
+
+START_TEST(what_the_system_refuses_has_its_status) {
+    char path[128];
+    snprintf(path, sizeof path, "%s/none/keys", root);
+    ck_assert_int_eq(keys_make(path, &error), STATUS_NOT_FOUND);
+    ck_assert_int_eq(keys_load(path, &keys, &error), STATUS_NOT_FOUND);
+    snprintf(path, sizeof path, "%s/keys", secret); /* a file is no folder */
+    ck_assert_int_eq(keys_make(path, &error), STATUS_IO);
+    ck_assert_int_eq(keys_load(path, &keys, &error), STATUS_IO);
+}
+END_TEST
+
+START_TEST(loading_leaves_no_file_open) {
+    unsigned n_before = suite_count_files();
+    ck_assert_int_eq(keys_load(folder, &keys, &error), STATUS_OK);
+    overwrite(secret, "no key");
+    ck_assert_int_eq(keys_load(folder, &keys, &error), STATUS_INVALID);
+    ck_assert_uint_eq(suite_count_files(), n_before);
 }
 END_TEST
 
@@ -135,6 +202,10 @@ void suite_add(TCase *tests) {
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, made_keys_load_and_are_private);
     tcase_add_test(tests, keys_are_never_overwritten);
+    tcase_add_test(tests, a_folder_with_one_of_the_files_stays_as_it_is);
+    tcase_add_test(tests, keys_that_cannot_be_written_leave_no_file);
+    tcase_add_test(tests, what_the_system_refuses_has_its_status);
+    tcase_add_test(tests, loading_leaves_no_file_open);
     tcase_add_test(tests, keys_that_others_can_read_are_refused);
     tcase_add_test(tests, root_may_share_keys_with_its_group);
     tcase_add_test(tests, keys_of_another_user_are_refused);
