@@ -20,10 +20,7 @@ struct making {
     uint32_t path_sets[PATHS_MAX];
     uint32_t paths[PATHS_MAX];
     uint32_t n_paths;
-    uint32_t *tokens; /* owned (n_inside of n_tokens) in the trie's order, with their costs */
-    uint16_t *token_costs;
-    uint32_t n_inside;
-    uint32_t cost_max;
+    struct inside_list inside;
     bool overflows;
 };
 
@@ -31,8 +28,7 @@ static void making_fini(struct making *making) {
     free(making->sets);
     free(making->costs);
     free(making->exits);
-    free(making->tokens);
-    free(making->token_costs);
+    inside_list_fini(&making->inside);
 }
 
 static enum status making_init(struct making *making, struct machine *machine,
@@ -40,13 +36,12 @@ static enum status making_init(struct making *making, struct machine *machine,
     *making = (struct making){.machine = machine, .vocabulary = vocabulary};
     making->sets = calloc(vocabulary->n_bytes_max + 1, sizeof *making->sets);
     making->costs = calloc(vocabulary->n_bytes_max + 1, sizeof *making->costs);
-    making->tokens = malloc(((size_t)vocabulary->n_tokens + 1) * sizeof *making->tokens);
-    making->token_costs = malloc(((size_t)vocabulary->n_tokens + 1) * sizeof *making->token_costs);
-    if (!making->sets || !making->costs || !making->tokens || !making->token_costs) {
+    enum status status = making->sets && making->costs
+                             ? inside_list_init(&making->inside, vocabulary)
+                             : STATUS_NOMEM;
+    if (status != STATUS_OK)
         making_fini(making);
-        return STATUS_NOMEM;
-    }
-    return STATUS_OK;
+    return status;
 }
 
 static enum status add_exit(struct making *making, uint32_t node, uint32_t set, uint16_t cost) {
@@ -75,15 +70,6 @@ static enum status add_exit(struct making *making, uint32_t node, uint32_t set, 
     return STATUS_OK;
 }
 
-static void add_inside(struct making *making, uint32_t token, uint16_t cost) {
-    if (cost > making->cost_max)
-        making->cost_max = cost;
-    for (; token != GRAMMAR_TOKEN_NONE; token = making->vocabulary->same[token]) {
-        making->tokens[making->n_inside] = token;
-        making->token_costs[making->n_inside++] = cost;
-    }
-}
-
 static enum status walk(struct making *making, uint32_t from) {
     struct automaton *automaton = &making->machine->automaton;
     const struct grammar_vocabulary *vocabulary = making->vocabulary;
@@ -105,8 +91,8 @@ static enum status walk(struct making *making, uint32_t from) {
         uint16_t cost = (uint16_t)(making->costs[node->depth - 1] + costs);
         making->sets[node->depth] = to;
         making->costs[node->depth] = cost;
-        if (node->token != GRAMMAR_TOKEN_NONE && goes_on)
-            add_inside(making, node->token, cost);
+        if (goes_on)
+            inside_add(&making->inside, node->token, cost);
         /* A leaf that is inside anyhow tells nothing more. */
         if ((set->accepts || set->n_calls > 0) && !(goes_on && node->skip == i + 1))
             TRY(add_exit(making, i, to, cost));
@@ -115,50 +101,22 @@ static enum status walk(struct making *making, uint32_t from) {
     return STATUS_OK;
 }
 
-/* Tokens in rising cost: counting sort. */
-static void sort_by_cost(const struct making *making, struct view *view) {
-    for (uint32_t i = 0; i < making->n_inside; i++)
-        view->ends[making->token_costs[i]]++;
-    uint32_t sum = 0;
-    for (uint32_t cost = 0; cost <= view->cost_max; cost++) {
-        uint32_t n = view->ends[cost];
-        view->ends[cost] = sum;
-        sum += n;
-    }
-    for (uint32_t i = 0; i < making->n_inside; i++)
-        view->tokens[view->ends[making->token_costs[i]]++] = making->tokens[i];
-}
-
 static struct view *pack(const struct making *making) {
-    uint32_t n_words = (making->vocabulary->n_tokens + 31) / 32;
-    bool has_costs = making->cost_max > 0;
     size_t n_exits = making->n_exits * sizeof(struct view_exit);
     size_t n_paths = making->n_paths * sizeof(uint32_t);
-    size_t n_bits = n_words * sizeof(uint32_t);
-    size_t n_tokens = has_costs ? making->n_inside * sizeof(uint32_t) : 0;
-    size_t n_ends = has_costs ? (making->cost_max + 1) * sizeof(uint32_t) : 0;
     struct view *view =
-        store_item_new(sizeof *view + n_exits + n_paths + n_bits + n_tokens + n_ends);
+        store_item_new(sizeof *view + n_exits + n_paths + inside_bytes(&making->inside));
     if (!view)
         return NULL;
     char *at = (char *)(view + 1);
     view->exits = (struct view_exit *)(void *)at;
     view->paths = (uint32_t *)(void *)(at + n_exits);
-    view->bits = (uint32_t *)(void *)(at + n_exits + n_paths);
-    view->tokens = has_costs ? (uint32_t *)(void *)(at + n_exits + n_paths + n_bits) : NULL;
-    view->ends =
-        has_costs ? (uint32_t *)(void *)(at + n_exits + n_paths + n_bits + n_tokens) : NULL;
+    view->inside = inside_pack(&making->inside, at + n_exits + n_paths);
     view->n_exits = making->n_exits;
     view->n_paths = making->n_paths;
-    view->n_inside = making->n_inside;
-    view->cost_max = making->cost_max;
     if (n_exits > 0)
         memcpy(view->exits, making->exits, n_exits);
     memcpy(view->paths, making->paths, n_paths);
-    for (uint32_t i = 0; i < making->n_inside; i++)
-        view->bits[making->tokens[i] / 32] |= 1u << making->tokens[i] % 32;
-    if (has_costs)
-        sort_by_cost(making, view);
     return view;
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/status.h"
+#include "model/text/grammar/engine/inside.h"
 #include "model/text/grammar/engine/store.h"
 #include "model/text/grammar/engine/threads.h"
 
@@ -24,13 +25,9 @@ struct view {
     struct store_item item;
     uint32_t n_exits;
     uint32_t n_paths;
-    uint32_t n_inside;
-    uint32_t cost_max;       /* of a token inside */
-    struct view_exit *exits; /* these lie in the same block */
-    uint32_t *paths;         /* (n_paths) a node whose bytes lead to that set */
-    uint32_t *bits;          /* tokens that stay inside, by id */
-    uint32_t *tokens;        /* (n_inside) the same in rising cost, where any has one; else NULL */
-    uint32_t *ends;          /* (cost_max + 1) how many of them cost at most so much */
+    struct inside inside; /* tokens that stay inside; these lie in the same block */
+    struct view_exit *exits;
+    uint32_t *paths; /* (n_paths) a node whose bytes lead to that set */
 };
 
 /* The view of a set, from the vocabulary's store or made; held by the caller (store_item_unref). NULL
