@@ -19,7 +19,7 @@ const double suite_timeout_s = 240;
 enum { LETTERS = 14, TRIPLES = LETTERS * LETTERS * LETTERS, REPEATED = 70 };
 
 /* Every byte; "a" up to 70 times, beyond what an atom or a label has; what address and object are cut into. With `triples`, all
- * words of three letters as well, and the same behind a dot: there is enough behind it for a run of its own. */
+ * words of three letters as well, with a semicolon, and behind a dot: there is enough behind it for a run of its own. */
 static struct grammar_vocabulary *vocabulary_of(bool triples, size_t n_bytes_kept) {
     static const char *const pieces[] = {
         "-",       "--",   "a-",         "-a",       "a-a",       "a--a",         "-a-",
@@ -28,10 +28,11 @@ static struct grammar_vocabulary *vocabulary_of(bool triples, size_t n_bytes_kep
         "\"}",     "\",",  "\", \"f\":", "a\"",      "a\"}",      "a-\"",         "a\", \"f\"",
         "1",       "12",   "a1",         "1a.",      "!#$%&",     "a!",           "!a@",
         "\"a@a\"", " a",   "a ",         "\xc3\xa9", "a\xc3\xa9", "\xe4\xb8\xad", ";",
-        "a;",      "aa;b", "ab;",        "z9",       "\\\"",      "a\\",
+        "a;",      "aa;b", "ab;",        "z9",       "\\\"",      "zz",           "zzzz",
+        "azzz",    "aaaz", "aaa0",       "za0z",     "a\\",
     };
-    enum { N_PIECES = sizeof pieces / sizeof *pieces, N = 256 + REPEATED + N_PIECES + 2 * TRIPLES };
-    static char bytes[256], repeated[REPEATED], words[TRIPLES][4];
+    enum { N_PIECES = sizeof pieces / sizeof *pieces, N = 256 + REPEATED + N_PIECES + 3 * TRIPLES };
+    static char bytes[256], repeated[REPEATED], words[TRIPLES][5];
     static struct span texts[N];
     struct grammar_vocabulary *vocabulary;
     struct error error = {0};
@@ -50,8 +51,10 @@ static struct grammar_vocabulary *vocabulary_of(bool triples, size_t n_bytes_kep
         words[i][1] = (char)('a' + i % LETTERS);
         words[i][2] = (char)('a' + i / LETTERS % LETTERS);
         words[i][3] = (char)('a' + i / LETTERS / LETTERS);
+        words[i][4] = ';';
         texts[n++] = (struct span){words[i], 4};
         texts[n++] = (struct span){words[i] + 1, 3};
+        texts[n++] = (struct span){words[i] + 1, 4};
     }
     ck_assert_int_eq(grammar_vocabulary_new(texts, NULL, n, n_bytes_kept, &vocabulary, &error),
                      STATUS_OK);
@@ -135,6 +138,7 @@ static const struct {
     {GRAMMAR_REGEX, "[a-z]{3}[a-p]{4};"},
     {GRAMMAR_REGEX, "([a-z]{2,4};)*"},
     {GRAMMAR_REGEX, "([a-z]{3}|[a-p]{5}-|a*@)*!"},
+    {GRAMMAR_REGEX, "[a-z][a-z0-9]{1,20};"},
     {GRAMMAR_REGEX, "[a-z]{3}"},
     {GRAMMAR_REGEX, "([a-z]{1,5})?(a|[b-z]{2};)"},
     {GRAMMAR_REGEX, "[a-y]{1,6}(z[a-y]{1,6}){0,2};"},
@@ -157,6 +161,31 @@ START_TEST(chains_end_where_their_sets_do) {
 }
 END_TEST
 
+/* Behind the dot are so many words that they would have a run: of these bytes they have none, or one for
+ * one reading alone. */
+static const char *const nested[] = {
+    "[a-z]{1,9}[.][a-c]{2,4};",
+    "[a-z]{1,9}[.]([a-c]{2}|[a-z]{3,5})-;",
+    "[a-z]{1,9}([.][a-z]{0,5}){0,9};",
+};
+
+START_TEST(what_has_no_run_within_a_run_is_walked) {
+    struct grammar_vocabulary *vocabulary = vocabulary_of(true, (size_t)8 << 20);
+    struct grammar *grammar = grammar_check_kind(GRAMMAR_REGEX, nested[_i], vocabulary);
+    struct grammar_state *state;
+    size_t n_followed;
+    for (unsigned n = 0; n <= 9; n++) {
+        ck_assert_int_eq(grammar_state_new(grammar, 0, &state), STATUS_OK);
+        ck_assert_int_eq(grammar_follow(state, (struct span){"abcabcabc", n}, &n_followed),
+                         STATUS_OK);
+        ck_assert_uint_gt(grammar_check_mask(state, vocabulary), 0);
+        grammar_state_free(state);
+    }
+    grammar_unref(grammar);
+    grammar_vocabulary_free(vocabulary);
+}
+END_TEST
+
 START_TEST(masks_are_exact_where_nothing_can_be_kept) {
     struct grammar_vocabulary *vocabulary = vocabulary_of(false, 1);
     struct grammar *grammar = grammar_check_kind(GRAMMAR_JSON_SCHEMA, EMAIL, vocabulary);
@@ -173,10 +202,9 @@ END_TEST
 START_TEST(places_share_the_runs_of_the_first_ones) {
     struct grammar_vocabulary *vocabulary = vocabulary_of(true, (size_t)8 << 20);
     struct grammar *grammar = grammar_check_kind(GRAMMAR_JSON_SCHEMA, EMAIL, vocabulary);
-    uint64_t first = work_of(state_behind(grammar, (int[5]){1, -1, -1, -1, -1}));
+    work_of(state_behind(grammar, (int[5]){1, -1, -1, -1, -1}));
     work_of(state_behind(grammar, (int[5]){1, -1, 1, -1, -1}));
     uint64_t n_items = store_figures(&vocabulary->store).n_items;
-    ck_assert_uint_gt(first, 2 * TRIPLES); /* its runs looked at all words */
     for (int n = 2; n < 30; n++) {
         ck_assert_uint_lt(work_of(state_behind(grammar, (int[5]){n, -1, -1, -1, -1})), TRIPLES);
         ck_assert_uint_lt(work_of(state_behind(grammar, (int[5]){1, -1, n, -1, -1})), TRIPLES);
@@ -198,8 +226,8 @@ START_TEST(places_share_the_runs_of_the_first_ones) {
 END_TEST
 
 /* The items that the vocabulary keeps behind the first mask of an expression. */
-static uint64_t items_of(const char *expression) {
-    struct grammar_vocabulary *vocabulary = vocabulary_of(false, (size_t)8 << 20);
+static uint64_t items_of(const char *expression, bool triples) {
+    struct grammar_vocabulary *vocabulary = vocabulary_of(triples, (size_t)8 << 20);
     struct grammar *grammar = grammar_check_kind(GRAMMAR_REGEX, expression, vocabulary);
     struct grammar_state *state;
     ck_assert_int_eq(grammar_state_new(grammar, 0, &state), STATUS_OK);
@@ -211,10 +239,78 @@ static uint64_t items_of(const char *expression) {
 }
 
 START_TEST(runs_are_taken_from_sixteen_bytes_on) {
-    ck_assert_uint_eq(items_of("[a-o]{2,9};"), 1);
-    ck_assert_uint_eq(items_of("[a-p]{2,9};"), 2);
-    ck_assert_uint_eq(items_of("[a-p]{1};"), 2);
-    ck_assert_uint_eq(items_of("[a-p]{2,9}"), 1); /* it may end inside */
+    ck_assert_uint_eq(items_of("[a-o]{2,9};", false), 1);
+    ck_assert_uint_eq(items_of("[a-p]{2,9};", false), 2);
+    ck_assert_uint_eq(items_of("[a-p]{1};", false), 2);
+    ck_assert_uint_eq(items_of("[a-p]{2,9}", false), 1); /* it may end inside */
+    ck_assert_uint_eq(items_of("([A-P]|z-){2,9};", false), 2);
+}
+END_TEST
+
+/* The items behind the first mask of letters between dots, where the words of a vocabulary are n of two characters, each behind
+ * `begin`. */
+static uint64_t items_behind(const char *begin, unsigned n_words) {
+    enum { WORDS = 3000 };
+    static const char characters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    static char words[WORDS][16];
+    static struct span texts[WORDS];
+    struct grammar_vocabulary *vocabulary;
+    struct grammar_state *state;
+    struct error error = {0};
+    for (unsigned i = 0; i < n_words; i++) {
+        snprintf(words[i], sizeof words[i], "%s%c%c", begin, characters[i / 62],
+                 characters[i % 62]);
+        texts[i] = span_of(words[i]);
+    }
+    ck_assert_int_eq(
+        grammar_vocabulary_new(texts, NULL, n_words, (size_t)8 << 20, &vocabulary, &error),
+        STATUS_OK);
+    struct grammar *grammar =
+        grammar_check_kind(GRAMMAR_REGEX, "([a-zA-Z0-9]{1,3}[.]){0,9};", vocabulary);
+    ck_assert_int_eq(grammar_state_new(grammar, 0, &state), STATUS_OK);
+    ck_assert_uint_eq(grammar_check_mask(state, vocabulary), n_words);
+    uint64_t n_items = store_figures(&vocabulary->store).n_items;
+    grammar_state_free(state);
+    grammar_unref(grammar);
+    grammar_vocabulary_free(vocabulary);
+    return n_items;
+}
+
+START_TEST(runs_within_runs_are_bounded) {
+    /* A dot's node, 33 of first characters, and one for each word. */
+    ck_assert_uint_eq(items_behind("a.", 2047 - 34), 2);
+    ck_assert_uint_eq(items_behind("a.", 2048 - 34), 3);
+    ck_assert_uint_eq(items_behind("a.a.", 2100), 4);
+    ck_assert_uint_eq(items_behind("a.a.a.", 2100), 5);
+    ck_assert_uint_eq(items_behind("a.a.a.a.", 2100), 5);
+}
+END_TEST
+
+START_TEST(a_view_is_taken_where_much_is_behind_other_bytes) {
+    /* Half of the words begin with a letter that leads elsewhere: mask, view, and the run that said so. */
+    ck_assert_uint_eq(items_of("([A-Z0-9!#$%&()*+/:<=>?@_~-]|[a-n]-){2,9};", true), 3);
+    ck_assert_uint_eq(items_of("([A-Z0-9!#$%&()*+/:<=>?@_~-]|[a-b]-){2,9};", true), 2);
+}
+END_TEST
+
+START_TEST(what_follows_a_place_is_worked_out_once) {
+    /* All words end at one place; the text may end behind the semicolon, which is work to find out. */
+    struct grammar_vocabulary *vocabulary = vocabulary_of(true, (size_t)8 << 20);
+    struct grammar *grammar = grammar_check_kind(GRAMMAR_REGEX, "[a-z]{2,12};", vocabulary);
+    struct grammar_state *state;
+    size_t n_followed;
+    uint64_t n_steps[2];
+    for (unsigned n = 0; n <= 1; n++) {
+        ck_assert_int_eq(grammar_state_new(grammar, 0, &state), STATUS_OK);
+        ck_assert_int_eq(grammar_follow(state, (struct span){"a", n}, &n_followed), STATUS_OK);
+        n_steps[n] = work_of(state);
+    }
+    ck_assert_uint_gt(n_steps[0], n_steps[1] + 2 * TRIPLES); /* a step for each node of the run */
+    ck_assert_uint_ge(n_steps[1], TRIPLES);                  /* one for each word */
+    ck_assert_uint_lt(n_steps[1], 2 * TRIPLES);
+    grammar_unref(grammar);
+    grammar_vocabulary_free(vocabulary);
 }
 END_TEST
 
@@ -246,8 +342,13 @@ void suite_add(TCase *tests) {
                         sizeof places / sizeof *places);
     tcase_add_loop_test(tests, walks_over_addresses_have_exact_masks, 0, 2);
     tcase_add_loop_test(tests, chains_end_where_their_sets_do, 0, sizeof chains / sizeof *chains);
+    tcase_add_loop_test(tests, what_has_no_run_within_a_run_is_walked, 0,
+                        sizeof nested / sizeof *nested);
     tcase_add_test(tests, masks_are_exact_where_nothing_can_be_kept);
     tcase_add_test(tests, places_share_the_runs_of_the_first_ones);
     tcase_add_test(tests, runs_are_taken_from_sixteen_bytes_on);
+    tcase_add_test(tests, runs_within_runs_are_bounded);
+    tcase_add_test(tests, a_view_is_taken_where_much_is_behind_other_bytes);
+    tcase_add_test(tests, what_follows_a_place_is_worked_out_once);
     tcase_add_test(tests, work_on_a_run_is_bounded);
 }
