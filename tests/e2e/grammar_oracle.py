@@ -3,8 +3,8 @@
 
 usage: grammar_oracle.py [--count N] [--seed N] [NAME...]
 
-Whole texts are compared, never masks: two engines that are right may differ in what they let a model write next. Five comparisons
-(NAME: suite, walks, schemas, regexes, grammars):
+Whole texts are compared with others', never masks: two engines that are right may differ in what they let a model write next. Six
+comparisons (NAME: suite, walks, schemas, regexes, grammars, masks):
   suite     each group of the JSON-Schema-Test-Suite (draft 2020-12): a schema is compiled or refused with a path; a valid instance
             is taken in some spelling, an invalid one in none
   walks     of public schemas, each is compiled or refused with a path that is there; what is drawn from one is valid by jsonschema,
@@ -12,6 +12,8 @@ Whole texts are compared, never masks: two engines that are right may differ in 
   schemas   random schemas: texts of ours, and mutated ones, against jsonschema and llguidance
   regexes   random expressions against Python's re
   grammars  random context-free grammars in Lark, GBNF and EBNF, against lark's Earley parser
+  masks     of a real vocabulary, on walks over e-mail addresses and other strings of bounded repetitions: a mask has a token
+            exactly where that token, followed byte by byte, is taken
 Prints "N passed, M failed, K skipped" and exits with 0 only when nothing failed.
 """
 import argparse
@@ -79,11 +81,11 @@ class Counts:
 class Grammars:
     """The tool that has our engine."""
 
-    def __init__(self):
-        self.tool = subprocess.Popen([CLI], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def __init__(self, *model):
+        self.tool = subprocess.Popen([CLI, *model], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    def ask(self, kind, text, texts=(), walks=0, seed=1, lenient=False):
-        line = {"kind": kind, "text": text, "texts": list(texts), "walks": walks, "seed": seed, "lenient": lenient}
+    def ask(self, kind, text, texts=(), walks=0, seed=1, lenient=False, masks=0):
+        line = {"kind": kind, "text": text, "texts": list(texts), "walks": walks, "seed": seed, "lenient": lenient, "masks": masks}
         self.tool.stdin.write(json.dumps(line) + "\n")
         self.tool.stdin.flush()
         return json.loads(self.tool.stdout.readline())
@@ -480,6 +482,26 @@ def grammars_(counts, grammars, given):
     print(f"grammars: {n_texts} texts, {n_taken} taken")
 
 
+BOUNDED = [{"format": "email"}, {"format": "hostname"}, {"format": "uri"}, {"pattern": "^[a-z0-9_-]{3,16}$"},
+           {"pattern": "^[A-Za-z ]{1,80}$"}, {"pattern": "^([A-Z][a-z]{1,20} ?){2,4}$"}, {"format": "email", "maxLength": 40}]
+
+
+def masks(counts, _, given):
+    fetch = subprocess.run([sys.executable, ROOT / "tests" / "models" / "fetch_llama_files.py"], stdout=subprocess.PIPE,
+                           stderr=subprocess.PIPE, text=True, check=False)
+    if fetch.returncode != 0:
+        counts.skip("masks", f"llama.cpp's vocabularies: {fetch.stderr.strip()[:200]}")
+        return
+    tool = Grammars(f"{fetch.stdout.strip()}/ggml-vocab-qwen2.gguf")
+    n = max(given.count // 50, 10)
+    for string in BOUNDED:
+        schema = {"type": "object", "properties": {"it": {"type": "string", **string}}, "required": ["it"]}
+        reply = tool.ask("json_schema", json.dumps(schema), masks=n, seed=given.seed)
+        counts.check(reply.get("masks") == [], f"masks: {string}: {reply}")
+    tool.end()
+    print(f"masks: {n * len(BOUNDED)} of 151,936 tokens")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=20000, help="texts of each random comparison")
@@ -488,7 +510,7 @@ def main():
     parser.add_argument("names", nargs="*")
     given = parser.parse_args()
     counts = Counts()
-    tests = {"suite": suite, "walks": walks, "schemas": schemas, "regexes": regexes, "grammars": grammars_}
+    tests = {"suite": suite, "walks": walks, "schemas": schemas, "regexes": regexes, "grammars": grammars_, "masks": masks}
     tool = Grammars()
     n_passed = 0
     for name, test in tests.items():

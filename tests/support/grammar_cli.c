@@ -1,10 +1,15 @@
 /* tests/support/grammar_cli.c: grammars asked from outside, for the oracle (tests/e2e/grammar_oracle.py).
  *
+ * usage: grammar_cli [MODEL]
+ * Tokens are MODEL's (what tokenizer_open_path() takes), or else every byte is one.
+ *
  * Each line of standard input is a JSON object: "kind" ("json_schema", "json_object", "regex", "lark", "gbnf", "ebnf"), "text",
- * "lenient", "texts" (strings), "walks" (how many texts are drawn), "seed". It is answered with {"status", "error"} or
- * {"takes": [0 or 1 for each of texts], "walks": [{"text", "whole"}], "unenforced": n, "us": of the compiler's time}. */
+ * "lenient", "texts" (strings), "walks" (how many texts are drawn), "masks" (how many masks are compared with what each
+ * token alone says, on walks), "seed". It is answered with {"status", "error"} or {"takes": [0 or 1 for each of texts],
+ * "walks": [{"text", "whole"}], "masks": [what is wrong, a text each], "unenforced": n, "us": of the compiler's time}. */
 #include "model/text/grammar/grammar.h"
 #include "model/text/grammar/vocabulary.h"
+#include "model/text/tokenizer/tokenizer.h"
 #include "tests/support/json_lines.h"
 
 #include <jansson.h>
@@ -64,10 +69,9 @@ static enum grammar_kind kind_of(const char *name) {
     return GRAMMAR_KINDS;
 }
 
-/* A token that the mask has: mostly one that closes something, where there is one, so that texts end. */
+/* A token that the mask has: one that closes something, if that is wished and there is one. */
 static uint32_t pick(const struct grammar_mask *mask, const struct grammar_vocabulary *vocabulary,
-                     uint64_t *seed) {
-    bool closes = draw(seed) % 4 != 0;
+                     bool closes, uint64_t *seed) {
     for (int pass = closes ? 0 : 1; pass < 2; pass++) {
         uint32_t n = 0, chosen = 0;
         for (uint32_t token = 0; token < vocabulary->n_tokens; token++) {
@@ -96,7 +100,8 @@ static json_t *walk(struct grammar *grammar, const struct grammar_vocabulary *vo
             break;
         if (grammar_mask(state, &mask) != STATUS_OK)
             break;
-        uint32_t token = pick(mask, vocabulary, seed);
+        bool closes = draw(seed) % 4 != 0; /* mostly, so that texts end */
+        uint32_t token = pick(mask, vocabulary, closes, seed);
         grammar_mask_unref(mask);
         if (token == UINT32_MAX || grammar_accept(state, token) != STATUS_OK)
             break;
@@ -110,6 +115,46 @@ static json_t *walk(struct grammar *grammar, const struct grammar_vocabulary *vo
     json_t *said = json_stringn(text, n); /* NULL: cut within a character */
     grammar_state_free(state);
     return json_pack("{s:o, s:o}", "text", said ? said : json_null(), "whole", is_whole);
+}
+
+/* The first token of which a state's mask does not say what the token alone does; UINT32_MAX: none. */
+static uint32_t first_wrong(struct grammar_state *state, const struct grammar_mask *mask,
+                            const struct grammar_vocabulary *vocabulary) {
+    for (uint32_t token = 0; token < vocabulary->n_tokens; token++) {
+        enum status status = grammar_accept(state, token);
+        if (status == STATUS_OK && grammar_back(state, 1) != STATUS_OK)
+            exit(1);
+        if ((status == STATUS_OK) != grammar_mask_has(mask, token) ||
+            (status != STATUS_OK && status != STATUS_CONFLICT))
+            return token;
+    }
+    return UINT32_MAX;
+}
+
+/* Compares n masks, on walks of which few end early; answers what was wrong. */
+static json_t *compare_masks(struct grammar *grammar, const struct grammar_vocabulary *vocabulary,
+                             json_int_t n, uint64_t *seed) {
+    json_t *wrong = json_array();
+    struct grammar_state *state;
+    const struct grammar_mask *mask;
+    if (grammar_state_new(grammar, 1, &state) != STATUS_OK)
+        exit(1);
+    for (json_int_t i = 0; i < n; i++) {
+        if (grammar_mask(state, &mask) != STATUS_OK)
+            exit(1);
+        uint32_t token = first_wrong(state, mask, vocabulary);
+        if (token != UINT32_MAX)
+            json_array_append_new(wrong,
+                                  json_sprintf("mask %d: token %u is %s it", (int)i, token,
+                                               grammar_mask_has(mask, token) ? "in" : "not in"));
+        bool closes = draw(seed) % 8 == 0;
+        token = pick(mask, vocabulary, closes, seed);
+        grammar_mask_unref(mask);
+        if (token == UINT32_MAX || grammar_accept(state, token) != STATUS_OK)
+            grammar_reset(state);
+    }
+    grammar_state_free(state);
+    return wrong;
 }
 
 static json_t *use(struct grammar *grammar, const struct grammar_vocabulary *vocabulary,
@@ -126,10 +171,12 @@ static json_t *use(struct grammar *grammar, const struct grammar_vocabulary *voc
     }
     for (json_int_t i = 0; i < json_integer_value(json_object_get(line, "walks")); i++)
         json_array_append_new(walks, walk(grammar, vocabulary, &seed));
+    json_int_t n_masks = json_integer_value(json_object_get(line, "masks"));
+    json_t *wrong = compare_masks(grammar, vocabulary, n_masks, &seed);
     while (grammar_unenforced(grammar, n_unenforced))
         n_unenforced++;
-    return json_pack("{s:o, s:o, s:I}", "takes", taken, "walks", walks, "unenforced",
-                     (json_int_t)n_unenforced);
+    return json_pack("{s:o, s:o, s:o, s:I}", "takes", taken, "walks", walks, "masks", wrong,
+                     "unenforced", (json_int_t)n_unenforced);
 }
 
 static json_t *answer(void *context, const json_t *line) {
@@ -158,8 +205,21 @@ static json_t *answer(void *context, const json_t *line) {
     return reply;
 }
 
-int main(void) {
-    struct grammar_vocabulary *vocabulary = bytes_as_tokens();
+static struct grammar_vocabulary *tokens_of(const char *model) {
+    struct grammar_vocabulary *vocabulary = NULL;
+    struct tokenizer *tokenizer = NULL;
+    struct error error = {0};
+    if (tokenizer_open_path(model, &tokenizer, &error) != STATUS_OK ||
+        grammar_vocabulary_of(tokenizer, (size_t)64 << 20, &vocabulary, &error) != STATUS_OK) {
+        fprintf(stderr, "%s: %s\n", model, error.text);
+        exit(1);
+    }
+    tokenizer_close(tokenizer);
+    return vocabulary;
+}
+
+int main(int argc, char **argv) {
+    struct grammar_vocabulary *vocabulary = argc > 1 ? tokens_of(argv[1]) : bytes_as_tokens();
     bool done = json_lines(answer, vocabulary);
     grammar_vocabulary_free(vocabulary);
     return done ? 0 : 1;
