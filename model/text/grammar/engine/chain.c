@@ -70,17 +70,16 @@ enum status chain_bytes(struct automaton *automaton, uint32_t set, uint64_t byte
                         uint32_t *n_bytes) {
     bool is_one;
     uint32_t to;
-    *n_bytes = 0;
-    if (automaton->sets[set].counts)
-        return STATUS_OK;
     if (automaton->sets[set].most_to == SET_UNKNOWN)
         TRY(find_most(automaton, set));
     memcpy(bytes, automaton->sets[set].most, sizeof automaton->sets[set].most);
     TRY(next(automaton, set, bytes, &to, &is_one));
     if (is_one && to != SET_DEAD)
         TRY(next(automaton, to, bytes, &to, &is_one));
+    uint32_t n = 0;
     for (unsigned word = 0; is_one && word < 4; word++)
-        *n_bytes += (uint32_t)__builtin_popcountll(bytes[word]);
+        n += (uint32_t)__builtin_popcountll(bytes[word]);
+    *n_bytes = n;
     return STATUS_OK;
 }
 

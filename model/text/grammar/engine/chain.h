@@ -17,8 +17,8 @@ struct chain {
     uint32_t n;        /* how many of them may follow each other */
 };
 
-/* The bytes of the chain that begins in a set, as far as one step tells; *n_bytes is 0 where none
- * begins. Errors are those of automaton_step(). */
+/* The bytes of the chain that begins in a set, as far as two steps tell; *n_bytes is 0 where none
+ * begins. Errors are those of automaton_step(). The set must not count (struct set). */
 NODISCARD enum status chain_bytes(struct automaton *automaton, uint32_t set, uint64_t bytes[4],
                                   uint32_t *n_bytes);
 

@@ -138,7 +138,7 @@ static enum status run_below(struct masking *masking, uint32_t root, struct thre
     uint32_t n_bytes;
     bool is_one;
     *is_done = false;
-    if (automaton->sets[thread.set].width < RUN_WIDTH)
+    if (automaton->sets[thread.set].width < RUN_WIDTH || automaton->sets[thread.set].counts)
         return STATUS_OK;
     TRY(chain_bytes(automaton, thread.set, chain.bytes, &n_bytes));
     if (n_bytes < RUN_WIDTH)
