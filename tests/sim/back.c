@@ -276,16 +276,22 @@ void back_turn_late(struct sim *sim, struct node *node) {
         node->paused_until_ns = sim->now_ns + random_below(&sim->draws.nodes, LATE_TURN_NS);
 }
 
+void back_look(struct sim *sim, uint32_t i) {
+    struct node *node = &sim->nodes[i];
+    net_inbox(sim, i);
+    if (!node->up || sim_clock(sim, i) < engine_deadline(node->engine))
+        return;
+    calm_ticks(sim, i, true);
+    engine_tick(node->engine, sim_clock(sim, i));
+    calm_ticks(sim, i, false);
+}
+
 void back_tick(struct sim *sim, uint32_t i) {
     struct node *node = &sim->nodes[i];
     if (node->in_step && !sim->options.messages_in_step)
         return;
     engine_turn(node->engine);
-    if (sim_clock(sim, i) >= engine_deadline(node->engine)) { /* as the shell does */
-        calm_ticks(sim, i, true);
-        engine_tick(node->engine, sim_clock(sim, i));
-        calm_ticks(sim, i, false);
-    }
+    back_look(sim, i);
     if (engine_deadline(node->engine) <= sim_clock(sim, i))
         sim_fail(sim, "worker %u asks for a tick again at once", i);
     back_turn_late(sim, node);

@@ -220,7 +220,7 @@ static void read_results(struct sim *sim, uint32_t i, bool at_once) {
     judge_late(sim, i, n_dropped);
     node->flights[0] = node->flights[1];
     node->flights[1].plan.n_rows = 0;
-    net_inbox(sim, i);
+    back_look(sim, i);
     if (node->flights[0].plan.n_rows == 0)
         return;
     take_turn(sim, i);

@@ -436,6 +436,7 @@ void back_message(struct sim *sim, uint32_t node, uint32_t conn, uint32_t link,
                   const struct message *message);
 void back_kv_ready(struct sim *sim, const struct event *event);
 void back_tick(struct sim *sim, uint32_t node);
+void back_look(struct sim *sim, uint32_t node); /* as the shell: it reads, then the clock counts */
 void back_turn_late(struct sim *sim, struct node *node); /* perhaps: where a CPU is stolen */
 void back_after(struct sim *sim, uint32_t node);
 

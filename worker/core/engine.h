@@ -154,7 +154,8 @@ void engine_link_lost(struct engine *engine, uint64_t now_ns, uint32_t link);
 /* A KV link that answered BUSY has room again, and no message for the core tells it. */
 void engine_kv_room(struct engine *engine, uint64_t now_ns);
 
-/* Leases, digests, heartbeats, retries of sends that met BUSY. */
+/* Leases, digests, heartbeats, retries of sends that met BUSY. The shell hands over what has come
+ * before it ticks: a lease ends, and a router counts as silent, by what was read until then. */
 void engine_tick(struct engine *engine, uint64_t now_ns);
 uint64_t engine_deadline(const struct engine *engine);
 
@@ -193,7 +194,8 @@ void engine_layers_done(struct engine *engine, uint64_t now_ns, uint32_t layer_b
                         uint32_t layer_end);
 
 /* After the older step in flight: sampled[i] belongs to its i-th row with `sample`. Appends tokens,
- * ends sequences, commits hand-offs, sends each router its STEPs. */
+ * ends sequences, commits hand-offs, sends each router its STEPs. No lease ends here and no router counts
+ * as silent: what came during the step is still to be read. */
 void engine_step_end(struct engine *engine, uint64_t now_ns, const struct sampled *sampled);
 
 /* The sequence in `slot` as the row of a plan sees it that ends with the n_tokens-th of its tokens. */

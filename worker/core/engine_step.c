@@ -161,5 +161,5 @@ void engine_step_end(struct engine *engine, uint64_t now_ns, const struct sample
     turn_steps(engine);
     if (engine->in_flight)
         announce(engine, engine->us_ahead);
-    settle_tick(engine);
+    settle_step(engine);
 }

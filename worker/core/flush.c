@@ -171,7 +171,7 @@ void flush_beats(struct engine *engine) {
     flush_all(engine);
 }
 
-void flush_tick(struct engine *engine) {
+void flush_end_silent(struct engine *engine) {
     for (uint32_t i = 0; i < engine->outlets.n_outlets; i++) {
         struct outlet *outlet = &engine->outlets.outlets[i];
         if (outlet->kind == OUTLET_ROUTER &&
@@ -179,7 +179,6 @@ void flush_tick(struct engine *engine) {
             outlet_break(&engine->outlets, outlet, "router_silent");
         }
     }
-    flush_all(engine);
 }
 
 /* What is overdue because it met BUSY is tried again at the retry, not again and again at

@@ -10,7 +10,9 @@
 
 void flush_all(struct engine *engine);   /* all that is due */
 void flush_beats(struct engine *engine); /* the same, with a sign of life to every router at once */
-void flush_tick(struct engine *engine);  /* the same, and routers that were silent are given up */
+
+/* Gives up the routers that were silent. */
+void flush_end_silent(struct engine *engine);
 
 /* When something is due next; UINT64_MAX: nothing. */
 uint64_t flush_deadline(const struct engine *engine);

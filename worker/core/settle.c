@@ -57,14 +57,19 @@ static void end_drain(struct engine *engine) {
     engine->drain_ns = 0;
 }
 
-void settle_tick(struct engine *engine) {
+void settle_step(struct engine *engine) {
     engine->retry_ns = 0;
     figures_rate(engine);
+    handoff_out_open_links(engine);
+    handoff_out_pump_all(engine);
+    flush_all(engine);
+    settle_event(engine);
+}
+
+void settle_tick(struct engine *engine) {
     reserve_expire(engine);
     if (engine->drain_ns && engine->drain_ns <= engine->now_ns)
         end_drain(engine);
-    handoff_out_open_links(engine);
-    handoff_out_pump_all(engine);
-    flush_tick(engine);
-    settle_event(engine);
+    flush_end_silent(engine);
+    settle_step(engine);
 }

@@ -6,8 +6,11 @@
 /* Lets go of the links that were given up during the event, and sends what may not wait. */
 void settle_event(struct engine *engine);
 
-/* What is due at now_ns: leases, a drain's end, links, chunks and messages that met BUSY, signs of
- * life; then settle_event(). */
+/* What is due behind a step: links, chunks and messages that met BUSY, signs of life; then
+ * settle_event(). Nobody is taken for silent: what came during the step is not read yet. */
+void settle_step(struct engine *engine);
+
+/* What is due at now_ns: leases, a drain's end, routers that are silent; then settle_step(). */
 void settle_tick(struct engine *engine);
 
 /* A link is gone, whatever it was. */

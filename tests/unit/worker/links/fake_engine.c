@@ -34,6 +34,7 @@ void engine_kv_room(struct engine *engine, uint64_t now_ns) {
 void engine_tick(struct engine *engine, uint64_t now_ns) {
     (void)now_ns;
     engine->n_ticks++;
+    engine->n_read_at_tick = engine->n_messages;
 }
 
 uint64_t engine_deadline(const struct engine *engine) {

@@ -10,6 +10,7 @@
 struct engine {
     uint64_t deadline_ns; /* what engine_deadline() answers */
     uint32_t n_ticks;
+    uint32_t n_read_at_tick; /* n_messages at the last one */
     uint32_t n_messages;
     enum message_type type; /* of the last message */
     uint32_t n_opened;      /* KV links */
