@@ -257,6 +257,11 @@ static void begin_step(struct node *node) {
                                     .c = node->n_steps});
 }
 
+static void tick_if_due(struct node *node) {
+    if (node->cell->now_ns >= engine_deadline(node->engine))
+        engine_tick(node->engine, node->cell->now_ns);
+}
+
 static void end_step(struct node *node) {
     struct cell *cell = node->cell;
     node->in_step = false;
@@ -265,8 +270,8 @@ static void end_step(struct node *node) {
     engine_budget(node->engine, node->budget.n_tokens);
     engine_step_end(node->engine, cell->now_ns, node->sampled);
     engine_turn(node->engine);
-    engine_tick(node->engine, cell->now_ns);
     look(node);
+    tick_if_due(node);
 }
 
 static void pass_layers(struct node *node, const struct cell_event *event) {
@@ -286,8 +291,7 @@ static void tick(struct node *node, const struct cell_event *event) {
     if (node->in_step)
         return; /* the step's end does what a tick does */
     engine_turn(node->engine);
-    if (node->cell->now_ns >= engine_deadline(node->engine))
-        engine_tick(node->engine, node->cell->now_ns);
+    tick_if_due(node);
 }
 
 void worker_node_event(struct node *node, const struct cell_event *event) {
