@@ -85,7 +85,7 @@ static void read_entry(struct router *router, struct slot *slot, const struct di
     part->n_missing = 0;
     part_reflected(router, slot, part);
     if (advances(slot, req, part, entry, waits_for_blocks))
-        req->advanced_own_ns = router->own_ns;
+        part_advanced(router, req);
     if (part == &req->decode && entry->next_index > req->n_emitted &&
         req->state == REQUEST_RUNNING &&
         (entry->state == SEQUENCE_RUNNING || entry->state == SEQUENCE_ENDED))

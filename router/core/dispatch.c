@@ -65,7 +65,7 @@ static void submit(struct router *router, struct request *req, struct part *part
 
 static void submitted(struct router *router, struct request *req) {
     req->state = REQUEST_RUNNING;
-    req->advanced_own_ns = router->own_ns;
+    part_advanced(router, req);
     if (req->submitted_ns == 0)
         req->submitted_ns = router->now_ns;
     note_decision(router, NOTE_SUBMITTED, req, decode_name(router, req), NULL,
@@ -116,7 +116,7 @@ static void begin_attempt(struct router *router, struct request *req) {
     req->verdict_ns = 0;
     req->unfit_ns = 0;
     req->resend_ns = 0;
-    req->advanced_own_ns = router->own_ns;
+    part_advanced(router, req);
     if (req->dispatched_ns == 0)
         req->dispatched_ns = router->now_ns;
     timers_pull(&router->timers, req->index, router->now_ns + REPLAY_PATIENCE_NS);

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SILENCE_COUNTED_NS (500 * NS_PER_MS) /* five beats missed */
+
 void fleet_empty(struct slot *slot, uint32_t number) {
     *slot = (struct slot){.number = number};
     list_init(&slot->prefills);
@@ -71,6 +73,12 @@ void fleet_progress(const struct router *router, struct slot *slot, uint64_t pro
     if (shown_ns > slot->trust->steps_ns)
         slot->trust->steps_ns = shown_ns;
     slot->moved_own_ns = router->own_ns;
+}
+
+uint64_t fleet_silent_own_ns(const struct router *router, const struct slot *slot) {
+    uint64_t since_ns = router->own_ns - slot->progress_own_ns;
+    return slot->silent_own_ns +
+           (since_ns > SILENCE_COUNTED_NS ? since_ns - SILENCE_COUNTED_NS : 0);
 }
 
 void fleet_lose(struct router *router, struct slot *slot, enum loss loss) {

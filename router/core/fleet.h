@@ -27,6 +27,10 @@ uint64_t fleet_step_ns(const struct slot *slot);
  * shows how long a step of this worker may be (liveness.h). Call before slot->load changes. */
 void fleet_progress(const struct router *router, struct slot *slot, uint64_t progress);
 
+/* How long its worker was silent beyond what counts of each silence (half a second), in own time: so
+ * much less than the router it has had for what it holds. In a session it only grows. */
+uint64_t fleet_silent_own_ns(const struct router *router, const struct slot *slot);
+
 /* All attempts on the slot are lost. replay_losses() takes them off it before the event ends; of
  * two losses in one event the first counts. */
 void fleet_lose(struct router *router, struct slot *slot, enum loss loss);

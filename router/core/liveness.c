@@ -8,7 +8,6 @@
 #include "router/core/session.h"
 #include "router/core/trust.h"
 
-#define SILENCE_NOTED_NS   (500 * NS_PER_MS) /* five beats missed */
 #define SILENCE_NS         (10 * NS_PER_S) /* a slot without session or announcement is given up */
 #define REFUSED_SILENCE_NS (3 * NS_PER_S)  /* a refused one: status should not show the dead */
 #define LOADING_SILENCE_NS (3 * NS_PER_S)  /* one that loads says so each second */
@@ -18,8 +17,7 @@ void liveness_load(struct router *router, struct slot *slot, const struct load *
         return; /* of a message that came twice: an old step's time must not bound this one's */
     fleet_progress(router, slot, load->progress);
     if (load->progress != slot->load.progress) {
-        if (router->own_ns - slot->progress_own_ns > SILENCE_NOTED_NS)
-            slot->live_since_own_ns = router->own_ns;
+        slot->silent_own_ns = fleet_silent_own_ns(router, slot);
         slot->progress_own_ns = router->own_ns;
     }
     bool roomier =

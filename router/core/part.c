@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "router/core/core.h"
+#include "router/core/fleet.h"
 
 void part_join(struct router *router, struct part *part, uint32_t number, bool prefill,
                uint32_t n_tokens) {
@@ -12,12 +13,23 @@ void part_join(struct router *router, struct part *part, uint32_t number, bool p
                           .sent_seq = UINT64_MAX,
                           .sent_ns = UINT64_MAX,
                           .n_tokens = n_tokens,
+                          .silent_ns = fleet_silent_own_ns(router, slot),
                           .epoch = slot->trust->epoch};
     list_init(&part->link);
     list_push_back(prefill ? &slot->prefills : &slot->decodes, &part->link);
     slot->n_assigned++;
     slot->n_unreflected++;
     slot->tokens_unreflected += n_tokens;
+}
+
+void part_advanced(struct router *router, struct request *req) {
+    struct part *parts[2] = {&req->decode, &req->prefill};
+    req->advanced_own_ns = router->own_ns;
+    for (int i = 0; i < 2; i++) {
+        if (parts[i]->slot != SLOT_NONE)
+            parts[i]->silent_ns =
+                fleet_silent_own_ns(router, fleet_slot(&router->fleet, parts[i]->slot));
+    }
 }
 
 void part_reflected(struct router *router, struct slot *slot, struct part *part) {

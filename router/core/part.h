@@ -13,6 +13,9 @@ struct router;
 void part_join(struct router *router, struct part *part, uint32_t number, bool prefill,
                uint32_t n_tokens);
 
+/* The attempt's parts begin, or one of their workers said what brings it on: patience begins anew. */
+void part_advanced(struct router *router, struct request *req);
+
 /* The worker's figures now count this part: so far it was counted beside them, which may have left
  * others waiting. */
 void part_reflected(struct router *router, struct slot *slot, struct part *part);

@@ -185,11 +185,11 @@ void replay_rejected(struct router *router, struct slot *slot, struct attempt_id
     replay_lost(router, req, slot, loss);
 }
 
-/* When the attempt stands still for too long, in own time. The patience is for live workers: silence
- * of the only one says nothing about the attempt, and what widens the bound for "hung" widens this
- * one. */
+/* When the attempt stands still for too long, in own time. The patience is for live workers: of each
+ * silence of one half a second counts, so a worker that stops now and then has its time, and one that
+ * goes on without this attempt is found out. What widens the bound for "hung" widens the patience. */
 static uint64_t still_at_own_ns(const struct router *router, const struct request *req) {
-    uint64_t since = req->advanced_own_ns, patience = REPLAY_PATIENCE_NS;
+    uint64_t silent = 0, patience = REPLAY_PATIENCE_NS;
     const struct part *parts[2] = {&req->decode, &req->prefill};
     for (int i = 0; i < 2; i++) {
         if (parts[i]->slot == SLOT_NONE)
@@ -197,11 +197,10 @@ static uint64_t still_at_own_ns(const struct router *router, const struct reques
         const struct slot *slot = &router->fleet.slots[parts[i]->slot];
         uint64_t bound = liveness_bound_ns(router, slot);
         patience = bound > patience ? bound : patience;
-        since = slot->live_since_own_ns > since ? slot->live_since_own_ns : since;
-        if (liveness_overdue(router, slot))
-            since = router->own_ns;
+        uint64_t silent_there = fleet_silent_own_ns(router, slot) - parts[i]->silent_ns;
+        silent = silent_there > silent ? silent_there : silent;
     }
-    return since + patience;
+    return req->advanced_own_ns + silent + patience;
 }
 
 void replay_timer(struct router *router, struct request *req) {

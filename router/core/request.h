@@ -31,6 +31,7 @@ struct part {
     uint64_t sent_seq;  /* of the message that told the worker */
     uint64_t sent_ns;
     uint64_t work_seen; /* the worker's prefill or hand-off counter at the last digest */
+    uint64_t silent_ns; /* slot.silent_own_ns when the attempt advanced last */
     uint32_t n_tokens;  /* to be computed by a prefill there */
     uint32_t epoch;     /* of the worker's trust when it began */
     uint32_t n_given;   /* tokens that came from it while on trial */

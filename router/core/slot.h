@@ -49,15 +49,15 @@ struct slot {
     uint64_t contested_ns; /* while RIVAL: since when */
     uint64_t asked_own_ns; /* the same in the router's own time */
     uint64_t heard_ns;
-    uint64_t progress_own_ns;   /* when load.progress last rose, in the router's own time */
-    uint64_t moved_own_ns;      /* the same, but a new session is no progress; 0: not yet */
-    uint64_t live_since_own_ns; /* end of its last long silence, in the same */
-    uint64_t busy_until_ns;     /* it had no room a moment ago: not asked before this */
-    uint64_t busy_ns;           /* how long it is left alone, doubling; 0: it has room */
-    uint64_t drain_until_ns;    /* its streams are moved then; 0: it ends them itself */
-    bool probing;               /* it refused, and one request asks again on behalf of all */
-    struct list prefills;       /* parts of requests: prefill side of a hand-off */
-    struct list decodes;        /* decode side, or both */
+    uint64_t progress_own_ns; /* when load.progress last rose, in the router's own time */
+    uint64_t moved_own_ns;    /* the same, but a new session is no progress; 0: not yet */
+    uint64_t silent_own_ns;   /* its silences before, beyond what counts of each, in the same */
+    uint64_t busy_until_ns;   /* it had no room a moment ago: not asked before this */
+    uint64_t busy_ns;         /* how long it is left alone, doubling; 0: it has room */
+    uint64_t drain_until_ns;  /* its streams are moved then; 0: it ends them itself */
+    bool probing;             /* it refused, and one request asks again on behalf of all */
+    struct list prefills;     /* parts of requests: prefill side of a hand-off */
+    struct list decodes;      /* decode side, or both */
     struct list lost;    /* in fleet.lost: its attempts are lost, and replayed at the event's end */
     enum loss loss;      /* how, while it is there */
     struct trust *trust; /* of fleet.trusts: its name's; NULL: the slot was never used */

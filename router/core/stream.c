@@ -61,7 +61,7 @@ static void emit(struct router *router, struct slot *slot, struct request *req,
     };
     req->n_emitted += n;
     router->stats.n_tokens += n;
-    req->advanced_own_ns = router->own_ns;
+    part_advanced(router, req);
     req->computing = false;
     req->resend_ns = 0;
     req->has_numerics = true;

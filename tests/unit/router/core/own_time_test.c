@@ -39,6 +39,77 @@ START_TEST(patience_with_a_long_step_ends_with_the_step) {
 }
 END_TEST
 
+/* It ends steps all the while, or stops and comes back, and nothing comes of the request: of each
+ * silence half a second counts, so six of them are its 3 s. */
+START_TEST(patience_with_a_worker_that_goes_on_without_the_request_ends) {
+    static const uint64_t gaps_ms[] = {500, 501, 900, 1000, 1001, 9000};
+    for (unsigned i = 0; i < sizeof gaps_ms / sizeof *gaps_ms; i++) {
+        fake_open_default(&fake);
+        uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
+        ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
+        struct submit first = fake_submitted(&fake, a);
+        for (int gap = 0; gap < 5; gap++) {
+            fake_pass(&fake, gaps_ms[i] * NS_PER_MS, 0);
+            fake_beat(&fake, a);
+        }
+        fake_pass(&fake, 499 * NS_PER_MS, 0);
+        ck_assert_uint_eq(fake_submitted(&fake, a).attempt, first.attempt);
+        fake_pass(&fake, NS_PER_MS, 0);
+        ck_assert_uint_eq(fake_submitted(&fake, a).attempt, first.attempt + 1);
+        fake_close(&fake);
+    }
+}
+END_TEST
+
+/* What its worker was silent before is no excuse; the last 50 ms of this silence are. */
+START_TEST(patience_counts_only_silence_since_the_attempt_advanced) {
+    fake_open_default(&fake);
+    uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
+    fake_pass(&fake, 5 * NS_PER_S, 0);
+    ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
+    struct submit first = fake_submitted(&fake, a);
+    fake_pass(&fake, 3049 * NS_PER_MS, 1u << a);
+    ck_assert_uint_eq(fake_submitted(&fake, a).attempt, first.attempt);
+    fake_pass(&fake, NS_PER_MS, 1u << a);
+    ck_assert_uint_eq(fake_submitted(&fake, a).attempt, first.attempt + 1);
+    fake_close(&fake);
+}
+END_TEST
+
+/* The same where it was asked for blocks. */
+START_TEST(patience_with_a_reservation_counts_only_silence_since_it_was_asked) {
+    fake_open_default(&fake);
+    uint32_t p = fake_worker(&fake, "p", ROLE_PREFILL), d = fake_worker(&fake, "d", ROLE_DECODE);
+    uint32_t both = 1u << p | 1u << d;
+    fake_pass(&fake, 5 * NS_PER_S, 0);
+    ck_assert_int_eq(fake_ask(&fake, 0, 33, 8), STATUS_OK);
+    struct submit first = fake_reserving(&fake, d);
+    fake_pass(&fake, 3049 * NS_PER_MS, both);
+    ck_assert_uint_eq(fake_reserving(&fake, d).attempt, first.attempt);
+    ck_assert_ptr_null(fake_note(&fake, "attempt makes no progress"));
+    fake_pass(&fake, NS_PER_MS, both);
+    ck_assert_ptr_nonnull(fake_note(&fake, "attempt makes no progress"));
+    fake_close(&fake);
+}
+END_TEST
+
+/* The silence that a token ended is no excuse for what follows the token. */
+START_TEST(patience_behind_a_token_does_not_know_the_silence_before_it) {
+    fake_open_default(&fake);
+    uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
+    ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
+    struct submit first = fake_submitted(&fake, a);
+    fake_pass(&fake, 5 * NS_PER_S, 0);
+    fake_beat(&fake, a);
+    fake_step(&fake, a, &first, 0, 1, FINISH_NONE);
+    fake_pass(&fake, 2999 * NS_PER_MS, 1u << a);
+    ck_assert_uint_eq(fake_submitted(&fake, a).attempt, first.attempt);
+    fake_pass(&fake, NS_PER_MS, 1u << a);
+    ck_assert_uint_eq(fake_submitted(&fake, a).attempt, first.attempt + 1);
+    fake_close(&fake);
+}
+END_TEST
+
 /* The reservation has its 3 s, and so has what follows it. */
 START_TEST(patience_begins_anew_with_what_is_asked_next) {
     fake_open_default(&fake);
@@ -156,6 +227,10 @@ END_TEST
 void suite_add(TCase *tests) {
     tcase_add_test(tests, patience_with_an_attempt_is_of_the_routers_own_time);
     tcase_add_test(tests, patience_with_a_long_step_ends_with_the_step);
+    tcase_add_test(tests, patience_with_a_worker_that_goes_on_without_the_request_ends);
+    tcase_add_test(tests, patience_counts_only_silence_since_the_attempt_advanced);
+    tcase_add_test(tests, patience_with_a_reservation_counts_only_silence_since_it_was_asked);
+    tcase_add_test(tests, patience_behind_a_token_does_not_know_the_silence_before_it);
     tcase_add_test(tests, patience_begins_anew_with_what_is_asked_next);
     tcase_add_test(tests, who_lost_its_worker_waits_since_its_last_token);
     tcase_add_test(tests, pause_of_the_router_makes_no_worker_look_hung);
