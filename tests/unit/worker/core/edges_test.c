@@ -46,6 +46,37 @@ START_TEST(the_youngest_goes_when_blocks_are_short) {
 }
 END_TEST
 
+/* Their age counts from when they came to decode here. */
+START_TEST(of_those_that_were_handed_over_the_youngest_goes) {
+    struct rig *rig = rig_new(18);
+    struct engine_config config = rig_config();
+    rig->credits = 64;
+    rig_add(rig, config);
+    config.n_blocks = 12;
+    struct worker *worker = rig_add(rig, config);
+    rig_hello(rig, 0);
+    struct call *calls[3];
+    for (int i = 0; i < 3; i++) {
+        calls[i] = pair_hand_over(rig, 30, 40);
+        rig_deliver_all(rig);
+        while (rig_step(rig, P))
+            ;
+        rig_deliver_all(rig);
+    }
+    while (worker->engine->figures.n_preemptions == 0)
+        ck_assert(rig_step(rig, D));
+    for (int i = 0; i < 3; i++) {
+        const struct sequence *sequence = sequence_find(&worker->engine->sequences, calls[i]->req);
+        ck_assert_ptr_nonnull(sequence);
+        ck_assert_int_eq(sequence->state, i < 2 ? SEQUENCE_RUNNING : SEQUENCE_WAITING);
+    }
+    rig_run(rig, 1000);
+    for (int i = 0; i < 3; i++)
+        rig_expect_done(calls[i], 40, FINISH_LENGTH);
+    rig_free(rig);
+}
+END_TEST
+
 START_TEST(the_least_important_goes_however_old_it_is) {
     struct rig *rig = small_rig(2, 9);
     struct call *calls[3];
@@ -391,6 +422,7 @@ END_TEST
 
 void suite_add(TCase *tests) {
     tcase_add_test(tests, the_youngest_goes_when_blocks_are_short);
+    tcase_add_test(tests, of_those_that_were_handed_over_the_youngest_goes);
     tcase_add_test(tests, the_least_important_goes_however_old_it_is);
     tcase_add_test(tests, an_equal_priority_throws_nobody_out);
     tcase_add_test(tests, a_sequence_that_waited_past_its_deadline_is_not_begun);

@@ -38,8 +38,41 @@ START_TEST(a_submit_of_another_transfer_than_the_chunks_is_refused) {
     ck_assert(call->failed);
     ck_assert_int_eq(call->reason, REASON_TRANSFER);
     ck_assert_int_eq(call->failed_phase, PHASE_DECODE);
+    const struct worker *d = &rig->workers[D];
+    for (uint32_t i = 0; i < d->n_notes; i++) /* and nobody says that it was taken */
+        ck_assert_int_ne(strncmp(d->notes[i % RIG_NOTES], "submitted ", 10), 0);
     rig_run(rig, 100);
     pair_expect_quiet(rig);
+    rig_free(rig);
+}
+END_TEST
+
+/* A name that fills its field has lost its end: its first 63 bytes are the peer's. */
+START_TEST(a_submits_peer_has_a_name_of_63_bytes) {
+    struct rig *rig = pair_new(14, 64);
+    struct peer peer = {.incarnation = 9};
+    memset(peer.name, 'x', MESSAGE_NAME_MAX - 1);
+    struct message peers = {.type = MESSAGE_PEERS};
+    peers.u.peers = (struct peers){.n = 1, .peers = &peer};
+    rig_send(rig, P, 0, &peers);
+    rig->busy_percent = 100; /* the link is not there yet */
+    struct call *call = rig_call(rig, 20, 5);
+    struct message message = {.type = MESSAGE_SUBMIT};
+    message.u.submit = (struct submit){.req = call->req,
+                                       .attempt = 1,
+                                       .phase = PHASE_PREFILL,
+                                       .n_prompt = 20,
+                                       .n_tokens = 20,
+                                       .tokens = call->ids,
+                                       .has_xfer = true,
+                                       .sampling = call->sampling};
+    struct xfer *xfer = &message.u.submit.xfer;
+    *xfer = (struct xfer){.transfer_id = 5, .gen = 1, .peer_incarnation = 9};
+    memset(xfer->peer, 'x', sizeof xfer->peer);
+    rig_send(rig, P, 0, &message);
+    const struct sequence *sequence = sequence_find(&rig->workers[P].engine->sequences, call->req);
+    ck_assert_ptr_nonnull(sequence);
+    ck_assert_uint_eq(strnlen(sequence->handoff.peer, MESSAGE_NAME_MAX), MESSAGE_NAME_MAX - 1);
     rig_free(rig);
 }
 END_TEST
@@ -309,6 +342,7 @@ END_TEST
 
 void suite_add(TCase *tests) {
     tcase_add_test(tests, a_submit_of_another_transfer_than_the_chunks_is_refused);
+    tcase_add_test(tests, a_submits_peer_has_a_name_of_63_bytes);
     tcase_add_test(tests, a_chunk_reaches_no_block_behind_the_reservation);
     tcase_add_test(tests, a_chunk_has_as_many_bytes_as_its_cells);
     tcase_add_test(tests, a_chunk_reaches_no_layer_behind_the_last);
