@@ -34,6 +34,7 @@ import jinja_snippets  # noqa: E402
 
 COMMANDS = [["build/release/bin/tandem", "model", "render"], ["build/release/tests/model_cli", "render"],
             ["build/dev/tests/model_cli", "render"]]
+TEMPLATE = "tokenizer.chat_template"  # the key of GGUF files
 ROLES = ["system", "developer", "user", "assistant", "tool"]
 # What a template wants beside the conversation, without which it renders nothing.
 VARIABLES = {"fireworks-ai-llama-3-firefunction-v2.jinja": {"functions": '[{"name": "clock"}]',
@@ -510,7 +511,7 @@ def gather(model):
     """(templates: name -> source, why some are missing or None)"""
     found = {}
     if os.path.exists(model):
-        found["the small model's"] = read_metadata(model)["tokenizer.chat_template"]
+        found["the small model's"] = read_metadata(model, TEMPLATE)[TEMPLATE]
     try:
         folder = fetch_llama_files.fetch()
     except (fetch_llama_files.Unavailable, OSError) as error:
@@ -518,7 +519,7 @@ def gather(model):
     for path in sorted(folder.glob("templates/*.jinja")):
         found[path.name] = path.read_text(encoding="utf-8")
     for path in sorted(folder.glob("ggml-vocab-*.gguf")):
-        source = read_metadata(path).get("tokenizer.chat_template")
+        source = read_metadata(path, TEMPLATE).get(TEMPLATE)
         if source:
             found[path.name] = source
     return found, None

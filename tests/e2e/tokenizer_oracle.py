@@ -11,6 +11,7 @@ K skipped" and exits with 0 only when nothing failed.
 """
 import argparse
 import json
+import mmap
 import os
 import random
 import struct
@@ -33,27 +34,49 @@ def skip(reason):
     sys.exit(0)
 
 
-def read_metadata(path):
-    """The key-value part of a GGUF file, little-endian (ggml docs/gguf.md)."""
+def read_metadata(path, only=None):
+    """The key-value part of a GGUF file, little-endian (ggml docs/gguf.md); of lists with `only` the one under that key, for a
+    vocabulary has some hundred thousand texts."""
     sizes = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
-    with open(path, "rb") as file:
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        at = 4
+        n_bytes = struct.Struct("<Q").unpack_from
+
         def take(form):
-            return struct.unpack("<" + form, file.read(struct.calcsize("<" + form)))[0]
+            nonlocal at
+            got = struct.unpack_from("<" + form, data, at)
+            at += struct.calcsize("<" + form)
+            return got
 
-        def value(kind):
+        def text():
+            nonlocal at
+            begin = at + 8
+            at = begin + n_bytes(data, at)[0]
+            return data[begin:at].decode("utf-8", "surrogateescape")
+
+        def skip_texts(n):
+            nonlocal at
+            for _ in range(n):
+                at += 8 + n_bytes(data, at)[0]
+
+        def value(kind, is_wanted):
             if kind == 8:
-                return file.read(take("Q")).decode("utf-8", "surrogateescape")
-            if kind == 9:
-                item, n = take("I"), take("Q")
-                return [value(item) for _ in range(n)]
-            return take(sizes[kind])
+                return text()
+            if kind != 9:
+                return take(sizes[kind])[0]
+            item, n = take("IQ")
+            if item == 9:
+                return [value(item, is_wanted) for _ in range(n)]
+            if item != 8:
+                return list(take(f"{n}{sizes[item]}"))
+            return [text() for _ in range(n)] if is_wanted else skip_texts(n)
 
-        assert file.read(4) == b"GGUF"
-        take("I"), take("Q")
+        assert data[:4] == b"GGUF"
+        take("IQ")
         found = {}
-        for _ in range(take("Q")):
-            key = file.read(take("Q")).decode()
-            found[key] = value(take("I"))
+        for _ in range(take("Q")[0]):
+            key = text()
+            found[key] = value(take("I")[0], only in (None, key))
         return found
 
 
