@@ -127,21 +127,33 @@ static void check_close(const float *a, const float *b, float tolerance) {
     ck_assert_msg(off <= tolerance * largest, "off by %g of %g", (double)off, (double)largest);
 }
 
+static const char *const backends[] = {"ref", "cpu"};
+static struct answer wholes[N_TRIED][2]; /* by format and backend */
+
+/* Once, and not again in each test of a size. */
+static void ask_wholes(void) {
+    for (int f = 0; f < N_TRIED; f++) {
+        for (int b = 0; b < 2; b++) {
+            struct setup setup;
+            setup_open(&setup, formats[f].format, 1, 1, backends[b]);
+            ask(&setup, &wholes[f][b]);
+            setup_close(&setup);
+        }
+    }
+}
+
 START_TEST(a_cut_model_computes_what_the_whole_one_does) {
-    static struct answer whole, cut;
+    static struct answer cut;
     const char *format = formats[_i / N_SIZES].format;
     struct setup setup;
     for (int b = 0; b < 2; b++) {
-        const char *backend = b ? "cpu" : "ref";
-        setup_open(&setup, format, 1, 1, backend);
-        ask(&setup, &whole);
-        setup_close(&setup);
-        setup_open(&setup, format, sizes[_i % N_SIZES], 1, backend);
+        const struct answer *whole = &wholes[_i / N_SIZES][b];
+        setup_open(&setup, format, sizes[_i % N_SIZES], 1, backends[b]);
         ask(&setup, &cut);
         setup_close(&setup);
         for (uint32_t step = 0; step < N_STEPS; step++) {
-            check_close(whole.logits[step], cut.logits[step], formats[_i / N_SIZES].tolerance);
-            if (whole.ids[N_PROMPT + step] != cut.ids[N_PROMPT + step]) {
+            check_close(whole->logits[step], cut.logits[step], formats[_i / N_SIZES].tolerance);
+            if (whole->ids[N_PROMPT + step] != cut.ids[N_PROMPT + step]) {
                 ck_assert_str_ne(format, "f32"); /* exact enough never to differ here */
                 break;                           /* another way from here on */
             }
@@ -333,6 +345,7 @@ START_TEST(the_kv_format_of_a_dummy_is_the_same_before_and_after) {
 END_TEST
 
 void suite_add(TCase *tests) {
+    tcase_add_unchecked_fixture(tests, ask_wholes, NULL);
     tcase_add_loop_test(tests, a_cut_model_computes_what_the_whole_one_does, 0, N_TRIED * N_SIZES);
     tcase_add_loop_test(tests, per_size_the_bits_do_not_depend_on_chunks_batch_or_threads, 0,
                         N_TRIED * N_SIZES);
