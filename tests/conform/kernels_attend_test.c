@@ -159,9 +159,11 @@ static void run_step(const struct scene *scene, const struct subject *subject,
     uint32_t tables[N_SEQS * BLOCKS];
     uint32_t variants[N_SEQS];
     static uint32_t ids[N_TOKENS];
-    float *qkv = malloc(N_TOKENS * scene->width * sizeof *qkv);
-    float *result = malloc(N_TOKENS * out_width * sizeof *result);
-    uint32_t t = 0;
+    uint32_t n_tokens = 0, t = 0;
+    for (uint32_t s = 0; s < step->n_seqs; s++)
+        n_tokens += step->n[s];
+    float *qkv = malloc(n_tokens * scene->width * sizeof *qkv);
+    float *result = malloc(n_tokens * out_width * sizeof *result);
     for (uint32_t s = 0; s < step->n_seqs; s++) {
         uint32_t seq = step->seqs[s];
         variants[s] = seq % shape->n_variants;
@@ -297,12 +299,18 @@ static void check_chunks(const struct scene *scene, struct subject *subject, uin
 }
 
 static const uint32_t chunks[] = {1, 7, 16, 64, 300};
-#define N_CHUNKS (sizeof chunks / sizeof chunks[0])
+#define N_CHUNKS ((int)(sizeof chunks / sizeof chunks[0]))
 
 /* Every size on every path, and every number of threads: together, all three, in a third of the shapes each. */
 static bool is_checked(const struct subject *subject, int shape, uint32_t chunk) {
     if (strcmp(subject->kernels->numerics(subject->ctx), NUMERICS_TEXT) != 0)
         return false;
+#ifdef __SANITIZE_ADDRESS__ /* where these two take four fifths of the time: the rest of them is for other builds */
+    if (strcmp(subject->kernels->name, "ref") == 0 && shape % 3 != 0)
+        return false;
+    if (subject->isa && strcmp(subject->isa, "scalar") == 0 && shapes[shape].n_heads <= 32)
+        return (int)chunk == shape % N_CHUNKS;
+#endif
     if (!subject->isa || shapes[shape].n_heads > 32)
         return chunks[chunk] == 7; /* the reference, and what stands in for a device, are slow */
     return (chunk + subject->n_threads + (uint32_t)shape) % 3 == 0;
@@ -313,7 +321,7 @@ START_TEST(attention_does_not_depend_on_how_a_prompt_is_cut) {
     scene_init(&scene, &shapes[_i]);
     struct subject subject;
     for (uint32_t i = 0; subject_next_exact(&subject, &i, &scene.limits);) {
-        for (size_t c = 0; c < N_CHUNKS; c++)
+        for (int c = 0; c < N_CHUNKS; c++)
             if (is_checked(&subject, _i, (uint32_t)c))
                 check_chunks(&scene, &subject, chunks[c]);
         subject_close(&subject);
