@@ -76,10 +76,10 @@ void answer_tokens(struct sim *sim, uint32_t router, uint64_t user, const struct
     }
     client->numerics = sim->options.numerics[sim->speaker - SIM_ROUTERS];
     sim->trace_hash = mix64(sim->trace_hash ^ client->serial ^ client->n_got);
-    if (client->n_got >= client->match_at)
-        client->stop_due = sim->due = true;
-    if (client->cancel_at != 0 && client->n_got >= client->cancel_at)
-        client->cancel_due = sim->due = true;
+    client->stop_due |= client->n_got >= client->match_at;
+    client->cancel_due |= client->cancel_at != 0 && client->n_got >= client->cancel_at;
+    if (client->stop_due || client->cancel_due)
+        sim->due |= 1u << client->router;
 }
 
 bool answer_fills_context(const struct sim *sim, const struct client *client) {

@@ -6,12 +6,6 @@
 
 #include <string.h>
 
-uint64_t *chunk_entry(const struct node *node, uint32_t layer, uint32_t block, uint32_t at) {
-    ASSERT(layer < SIM_LAYERS);
-    ASSERT(block < node->n_blocks);
-    return node->kv + ((size_t)layer * node->n_blocks + block) * SIM_TOKENS + at;
-}
-
 static uint64_t checksum(const void *bytes, uint32_t n) {
     const uint8_t *at = bytes;
     uint64_t sum = n;

@@ -83,6 +83,8 @@ static void on_note(void *context, const struct note *note) {
     char text[300];
     count_losses(&front->sim->counts, note);
     judge_replaced(front->sim, front->node, note);
+    if (!front->sim->verbose)
+        return;
     sim_trace(front->sim, "router %u: %s %s", front->node, note->kind->message,
               note_text(text, sizeof text, note, NULL));
 }
@@ -159,16 +161,21 @@ void front_tick(struct sim *sim, uint32_t i) {
 
 /* What clients decided inside a sink call is done after it: the core must not be called back. */
 static void due(struct sim *sim, uint32_t i) {
-    if (!sim->due)
+    if (!(sim->due >> i & 1))
         return;
+    sim->due &= ~(1u << i);
     uint64_t now_ns = sim_clock(sim, i);
     for (uint32_t c = 0; c < SIM_CLIENTS; c++) {
         struct client *client = &sim->clients[c];
-        if (!client->used || client->router != i || !client->running || client->ended)
+        if (!client->used || client->router != i || client->ended ||
+            !(client->stop_due || client->cancel_due))
+            continue;
+        sim->due |= 1u << i; /* until it has ended */
+        if (!client->running)
             continue;
         if (client->stop_due)
             router_stop(sim->nodes[i].router, now_ns, client->request, client->match_at);
-        else if (client->cancel_due)
+        else
             router_cancel(sim->nodes[i].router, now_ns, client->request);
     }
 }

@@ -6,10 +6,6 @@ uint64_t oracle_start(uint32_t salt, uint32_t variant) {
     return salt == 0 && variant == 0 ? 0 : mix64((uint64_t)salt << 32 | variant);
 }
 
-uint64_t oracle_entry(uint64_t previous, uint32_t token) {
-    return mix64(previous ^ (token + 1));
-}
-
 void oracle_push(struct oracle *oracle, uint32_t token) {
     oracle->entry = oracle_entry(oracle->entry, token);
     oracle->fold = mix64(oracle->fold ^ oracle->entry);

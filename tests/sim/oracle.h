@@ -2,6 +2,7 @@
  * which a wrong tenant, variant, generator or kind of numerics shows in the tokens. Pure. */
 #pragma once
 
+#include "base/random.h"
 #include "proto/message.h"
 
 #include <stdbool.h>
@@ -18,7 +19,9 @@ struct oracle {
 uint64_t oracle_start(uint32_t salt, uint32_t variant);
 
 /* The KV entry of a token behind one whose entry is `previous`. */
-uint64_t oracle_entry(uint64_t previous, uint32_t token);
+static inline uint64_t oracle_entry(uint64_t previous, uint32_t token) {
+    return mix64(previous ^ (token + 1));
+}
 
 void oracle_push(struct oracle *oracle, uint32_t token);
 

@@ -132,8 +132,10 @@ static void client_comes(struct sim *sim) {
 
 static void cancel(struct sim *sim, const struct event *event) {
     struct client *client = &sim->clients[event->a];
-    if (client->used && client->serial == event->c)
-        client->cancel_due = sim->due = true;
+    if (!client->used || client->serial != event->c)
+        return;
+    client->cancel_due = true;
+    sim->due |= 1u << client->router;
 }
 
 static void enter(struct sim *sim, enum phase_of_run phase) {

@@ -7,6 +7,7 @@
  * time (now_ns). */
 #pragma once
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/random.h"
 #include "proto/codec.h"
@@ -365,9 +366,9 @@ struct sim {
     uint64_t tokens_seen, moved_ns; /* the last progress after everything was healed */
     uint64_t still_ns, n_still;     /* events at one moment */
     uint64_t n_clients;             /* so far */
-    bool due;                       /* a client decided something inside a sink call */
-    struct client *arriving;        /* inside router_request() */
-    struct request_id asked;        /* by the RESEND in hand */
+    uint32_t due; /* bit per router: a client of it decided something inside a sink call */
+    struct client *arriving; /* inside router_request() */
+    struct request_id asked; /* by the RESEND in hand */
     uint32_t asked_from;
     bool resent;      /* a STEP has answered it */
     uint32_t speaker; /* the worker whose message a router is reading */
@@ -451,7 +452,12 @@ enum status chunk_push(struct sim *sim, uint32_t node, uint32_t conn, uint32_t e
 enum status chunk_take(struct sim *sim, uint32_t node, uint32_t conn, const struct chunk *chunk,
                        const uint32_t *blocks);
 void chunk_consumed(struct sim *sim, uint32_t conn, const struct chunk *chunk);
-uint64_t *chunk_entry(const struct node *node, uint32_t layer, uint32_t block, uint32_t at);
+static inline uint64_t *chunk_entry(const struct node *node, uint32_t layer, uint32_t block,
+                                    uint32_t at) {
+    ASSERT(layer < SIM_LAYERS);
+    ASSERT(block < node->n_blocks);
+    return node->kv + ((size_t)layer * node->n_blocks + block) * SIM_TOKENS + at;
+}
 
 /* client.c */
 void client_arrive(struct sim *sim, bool probe);
