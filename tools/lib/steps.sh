@@ -45,7 +45,9 @@ sanitized() { step "$1" "$2/$3" "TANDEM_BUILD=$2 TANDEM_TEST_MODEL=/nonexistent 
 e2e waits failover_test "--kills 4 --stops 1"
 in_gate="${in_gate}failover_test "
 sanitized works dev api_test
-gate works api_test tp_test
+gate works api_test
+e2e works tp_test "--kills 1 --stops 2 --no-real"
+in_gate="${in_gate}tp_test "
 sanitized works dev failover_test "--kills 2 --stops 1"
 sanitized works dev sums_test # on emulated devices, which the release build has not
 in_gate="${in_gate}sums_test "
