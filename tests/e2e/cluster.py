@@ -144,8 +144,21 @@ class Cluster:
 
     def __exit__(self, kind, value, trace):
         if kind is not None:
-            print("\n".join(self.log_text().splitlines()[-40:]), flush=True)
+            self.show()
         self.stop()
+
+    def show(self):
+        print("\n".join(self.log_text().splitlines()[-40:]), flush=True)
+
+    def shown(self, function, *args):
+        """function(self, *args), one of several tests of a cluster: where it fails the log's end is printed."""
+        try:
+            return function(self, *args)
+        except Skip:
+            raise
+        except Exception:
+            self.show()
+            raise
 
     def stop(self, timeout=60):
         if self.process.poll() is None:
@@ -167,8 +180,9 @@ class Cluster:
     def workers(self, role=None):
         return [w for w in self.status()["workers"] if role in (None, w["role"])]
 
-    def kill_workers_beside(self, threads, stop, kills):
-        """Starts the threads, kills one of the workers each second while all are ready, then tells the threads to stop."""
+    def kill_workers_beside(self, threads, stop, kills, busiest=False):
+        """Starts the threads, kills one of the workers each second while all are ready, then tells the threads to stop. busiest: the
+        one that most requests are assigned to, once two are: few kills that all meet something."""
         chance = random.Random(3)
         n_workers = len(self.workers())
         for thread in threads:
@@ -176,8 +190,10 @@ class Cluster:
         try:
             for _ in range(kills):
                 time.sleep(1)
-                ready = eventually(lambda: len(now := [w for w in self.workers() if w["state"] == "ready"]) >= n_workers and now, "all workers ready")
-                os.kill(chance.choice(ready)["pid"], signal.SIGKILL)
+                ready = eventually(lambda: len(now := [w for w in self.workers() if w["state"] == "ready"]) >= n_workers and
+                                   (not busiest or max(w["assigned"] for w in now) >= 2) and now, "all workers ready")
+                victim = max(ready, key=lambda w: w["assigned"]) if busiest else chance.choice(ready)
+                os.kill(victim["pid"], signal.SIGKILL)
         finally:
             stop.set()
             for thread in threads:

@@ -51,7 +51,7 @@ in_gate="${in_gate}tp_test "
 sanitized works dev failover_test "--kills 2 --stops 1"
 sanitized works dev sums_test # on emulated devices, which the release build has not
 in_gate="${in_gate}sums_test "
-e2e works structured_test "--schemas 6"
+e2e works structured_test "--schemas 6 --kills 2"
 in_gate="${in_gate}structured_test "
 gate works tools_test grpc_test up_test parts_test bad_input_test prompt_test page_test memory_test answers_test grpc_wire_test http2_test
 gate waits waiting_test service_test boot_test daemons_test log_test
