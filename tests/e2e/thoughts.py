@@ -183,38 +183,36 @@ def texts(folder):
         return f"{n} thoughts"
 
 
-def ends(folder):
+def ends(cluster):
     """Cut in mid-thought by a bound, by a stop string; logprobs are of all tokens; not thinking at all."""
-    with Cluster("--mixed", 1, model=str(folder)) as cluster:
-        never = body(chat_template_kwargs={"opens": True}, logit_bias={"260": -100, **NEVER}, seed=1, max_tokens=30)
-        (thought, content, _, end, _), = whole(cluster.port, never)
-        assert thought and content is None and end == "length", (thought, content, end)
-        part = thought[3:5]
-        (stopped, content, _, end, _), = whole(cluster.port, {**never, "stop": [part]})
-        assert stopped == thought[:thought.index(part)].rstrip("\r\n") and content is None and end == "stop", (stopped, content, end)
-        choice = post_json(cluster.port, "/v1/chat/completions", {**body(seed=3, n=1, chat_template_kwargs={"opens": True}, response_format=FORM),
-                                                                  "logprobs": True, "return_token_ids": True})["choices"][0]
-        entries = choice["logprobs"]["content"]
-        assert len(entries) == len(choice["token_ids"])
-        said = b"".join(bytes(e["bytes"]) for e in entries).decode(errors="replace")
-        assert said.startswith(choice["message"]["reasoning"]) and choice["message"]["content"] in said, (said, choice)
-        for field in ({"enable_thinking": False}, {"chat_template_kwargs": {"enable_thinking": False, "opens": True}}):
-            (thought, content, _, end, _), = whole(cluster.port, body(response_format=FORM, seed=5, **field))
-            assert thought is None and json.loads(content)["a"] in ("x", "yes"), (thought, content)
-        status, _, reply = request(cluster.port, "POST", "/v1/chat/completions", body(enable_thinking=True, chat_template_kwargs={"enable_thinking": False}))
-        assert status == 400 and json.loads(reply)["error"]["param"] == "enable_thinking", reply
-        status, _, reply = request(cluster.port, "POST", "/v1/completions", {"prompt": "a", "enable_thinking": True})
-        assert status == 400 and json.loads(reply)["error"]["param"] == "enable_thinking", reply
+    never = body(chat_template_kwargs={"opens": True}, logit_bias={"260": -100, **NEVER}, seed=1, max_tokens=30)
+    (thought, content, _, end, _), = whole(cluster.port, never)
+    assert thought and content is None and end == "length", (thought, content, end)
+    part = thought[3:5]
+    (stopped, content, _, end, _), = whole(cluster.port, {**never, "stop": [part]})
+    assert stopped == thought[:thought.index(part)].rstrip("\r\n") and content is None and end == "stop", (stopped, content, end)
+    choice = post_json(cluster.port, "/v1/chat/completions", {**body(seed=3, n=1, chat_template_kwargs={"opens": True}, response_format=FORM),
+                                                              "logprobs": True, "return_token_ids": True})["choices"][0]
+    entries = choice["logprobs"]["content"]
+    assert len(entries) == len(choice["token_ids"])
+    said = b"".join(bytes(e["bytes"]) for e in entries).decode(errors="replace")
+    assert said.startswith(choice["message"]["reasoning"]) and choice["message"]["content"] in said, (said, choice)
+    for field in ({"enable_thinking": False}, {"chat_template_kwargs": {"enable_thinking": False, "opens": True}}):
+        (thought, content, _, end, _), = whole(cluster.port, body(response_format=FORM, seed=5, **field))
+        assert thought is None and json.loads(content)["a"] in ("x", "yes"), (thought, content)
+    status, _, reply = request(cluster.port, "POST", "/v1/chat/completions", body(enable_thinking=True, chat_template_kwargs={"enable_thinking": False}))
+    assert status == 400 and json.loads(reply)["error"]["param"] == "enable_thinking", reply
+    status, _, reply = request(cluster.port, "POST", "/v1/completions", {"prompt": "a", "enable_thinking": True})
+    assert status == 400 and json.loads(reply)["error"]["param"] == "enable_thinking", reply
 
 
-def of_openai(folder):
+def of_openai(cluster):
     """The package reads what was thought, and what it makes of an answer reaches the template."""
     try:
         import openai
     except ImportError as error:
         raise Skip(f"the Python package openai cannot be imported ({error})") from error
-    with Cluster("--mixed", 1, model=str(folder)) as cluster, \
-            openai.OpenAI(base_url=f"http://127.0.0.1:{cluster.port}/v1", api_key="none", max_retries=0, timeout=120) as client:
+    with openai.OpenAI(base_url=f"http://127.0.0.1:{cluster.port}/v1", api_key="none", max_retries=0, timeout=120) as client:
         asked = dict(model=client.models.list().data[0].id, messages=tools.USER, response_format=FORM, seed=3, logit_bias=OFTEN,
                      extra_body={"chat_template_kwargs": {"opens": True}})
         completion = client.chat.completions.create(**asked)
@@ -231,30 +229,29 @@ def of_openai(folder):
         assert f"<think>\n{message.reasoning}\n</think>\n\n{message.content}" in spelled(ids), spelled(ids)
 
 
-def of_anthropic(folder):
+def of_anthropic(cluster, folder):
     """Blocks of thinking before those of text and of calls, whole and streamed, and by its package where that is here."""
-    with Cluster("--mixed", 1, model=str(folder)) as cluster:
-        asked = {"model": folder.name, "max_tokens": 300, "messages": [{"role": "user", "content": "What now?"}], "temperature": 0,
-                 "chat_template_kwargs": {"opens": True}}
-        form = {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}}
-        call = {"tools": messages.TOOLS, "tool_choice": {"type": "tool", "name": "get"}}
-        for fields, kind in ((form, "text"), (call, "tool_use")):
-            got = messages.post(cluster.port, {**asked, **fields})
-            kinds = [block["type"] for block in got["content"]]
-            assert kinds in (["thinking"], ["thinking", kind]) and got["content"][0]["thinking"] and got["content"][0]["signature"] == "", got
-            assert messages.without_ids(messages.put_together(messages.events(cluster.port, {**asked, **fields}))) == messages.without_ids(got)
-            off = messages.post(cluster.port, {**asked, **fields, "thinking": {"type": "disabled"}})
-            assert [block["type"] for block in off["content"]] == [kind], off
-        try:
-            import anthropic
-        except ImportError as error:
-            raise Skip(f"the Python package anthropic cannot be imported ({error})") from error
-        with anthropic.Anthropic(base_url=f"http://127.0.0.1:{cluster.port}", api_key="none", max_retries=0, timeout=120) as client:
-            fields = dict(model=folder.name, max_tokens=40, messages=asked["messages"], extra_body={"temperature": 0, "chat_template_kwargs": {"opens": True}})
-            message = client.messages.create(**fields)
-            with client.messages.stream(**fields) as stream:
-                final = stream.get_final_message()
-            assert message.content[0].type == "thinking" and final.content[0].thinking == message.content[0].thinking, (message, final)
+    asked = {"model": folder.name, "max_tokens": 300, "messages": [{"role": "user", "content": "What now?"}], "temperature": 0,
+             "chat_template_kwargs": {"opens": True}}
+    form = {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}}
+    call = {"tools": messages.TOOLS, "tool_choice": {"type": "tool", "name": "get"}}
+    for fields, kind in ((form, "text"), (call, "tool_use")):
+        got = messages.post(cluster.port, {**asked, **fields})
+        kinds = [block["type"] for block in got["content"]]
+        assert kinds in (["thinking"], ["thinking", kind]) and got["content"][0]["thinking"] and got["content"][0]["signature"] == "", got
+        assert messages.without_ids(messages.put_together(messages.events(cluster.port, {**asked, **fields}))) == messages.without_ids(got)
+        off = messages.post(cluster.port, {**asked, **fields, "thinking": {"type": "disabled"}})
+        assert [block["type"] for block in off["content"]] == [kind], off
+    try:
+        import anthropic
+    except ImportError as error:
+        raise Skip(f"the Python package anthropic cannot be imported ({error})") from error
+    with anthropic.Anthropic(base_url=f"http://127.0.0.1:{cluster.port}", api_key="none", max_retries=0, timeout=120) as client:
+        fields = dict(model=folder.name, max_tokens=40, messages=asked["messages"], extra_body={"temperature": 0, "chat_template_kwargs": {"opens": True}})
+        message = client.messages.create(**fields)
+        with client.messages.stream(**fields) as stream:
+            final = stream.get_final_message()
+        assert message.content[0].type == "thinking" and final.content[0].thinking == message.content[0].thinking, (message, final)
 
 
 def run(tally, folder):
@@ -263,6 +260,7 @@ def run(tally, folder):
         kind = "special tokens" if special else "text"
         tally.run(f"thoughts between marks that are {kind}, and forms", forms, folder / f"thinks-{special}")
         tally.run(f"thoughts between marks that are {kind}, and text", texts, folder / f"thinks-{special}")
-    tally.run("thoughts that are cut, or left out", ends, folder / "thinks-False")
-    tally.run("thoughts of the openai package", of_openai, folder / "thinks-False")
-    tally.run("thoughts in Anthropic's messages", of_anthropic, folder / "thinks-False")
+    with Cluster("--mixed", 1, model=str(folder / "thinks-False")) as cluster:
+        tally.run("thoughts that are cut, or left out", cluster.shown, ends)
+        tally.run("thoughts of the openai package", cluster.shown, of_openai)
+        tally.run("thoughts in Anthropic's messages", cluster.shown, of_anthropic, folder / "thinks-False")

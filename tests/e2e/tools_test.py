@@ -40,6 +40,7 @@ WEATHER = {"type": "object", "properties": {"city": {"enum": ["Paris", "Oslo"], 
 CLOCK = {"type": "object", "properties": {"zone": {"type": "string", "pattern": "^[A-Z]{3}$"}}, "required": ["zone"], "additionalProperties": False}
 SCHEMAS = {"get_weather": WEATHER, "get": CLOCK}
 TOOLS = [{"type": "function", "function": {"name": name, "description": "does it", "parameters": schema}} for name, schema in SCHEMAS.items()]
+os.environ.setdefault("TANDEM_THREADS", "1")  # two that share a core wait for each other; the answers have the same bits
 USER = [{"role": "user", "content": "What now?"}]
 
 
@@ -212,7 +213,7 @@ def of_chatglm(folder):
         return f"{n_texts} texts, {n_calls} with a call behind"
 
 
-def what_is_refused(folder):
+def what_is_refused(cluster):
     flat = [{"type": "function", **TOOLS[0]["function"]}]  # as /v1/responses has them
     cases = [(dict(tools=flat), "tools[0].function"), (dict(tools=TOOLS + flat, tool_choice="none"), "tools[2].function"),
              (dict(tools=[{"type": 1}]), "tools[0].type"), (dict(tools=[{"type": "function"}]), "tools[0].function"),
@@ -222,16 +223,15 @@ def what_is_refused(folder):
              (dict(tool_choice={"type": "function", "function": {"name": "other"}}), "tool_choice"),
              (dict(tools=[{"type": "function", "function": {"name": "a", "strict": True, "parameters": {"type": "object", "if": {}, "then": False}}}]), "tools"),
              (dict(parallel_tool_calls="yes"), "parallel_tool_calls")]
-    with Cluster("--mixed", 1, model=str(folder)) as cluster:
-        for fields, field in cases:
-            status, _, reply = request(cluster.port, "POST", "/v1/chat/completions", body(**fields))
-            error = json.loads(reply)["error"]
-            assert status == 400 and error["param"] == field, (fields, status, error)
-        only = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [{"type": "function", "function": {"name": "get"}}]}}
-        for _, calls, _ in whole(cluster.port, body(tool_choice=only)):
-            assert {call[2] for call in calls} == {"get"}, calls
-        shown = post_json(cluster.port, "/v1/chat/completions", body(tool_choice="none", max_tokens=4))["choices"][0]
-        assert "tool_calls" not in shown["message"] and shown["finish_reason"] in ("stop", "length"), shown
+    for fields, field in cases:
+        status, _, reply = request(cluster.port, "POST", "/v1/chat/completions", body(**fields))
+        error = json.loads(reply)["error"]
+        assert status == 400 and error["param"] == field, (fields, status, error)
+    only = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [{"type": "function", "function": {"name": "get"}}]}}
+    for _, calls, _ in whole(cluster.port, body(tool_choice=only)):
+        assert {call[2] for call in calls} == {"get"}, calls
+    shown = post_json(cluster.port, "/v1/chat/completions", body(tool_choice="none", max_tokens=4))["choices"][0]
+    assert "tool_calls" not in shown["message"] and shown["finish_reason"] in ("stop", "length"), shown
     with Cluster("--mixed", 1) as cluster:  # hash has no template that knows tools
         status, _, reply = request(cluster.port, "POST", "/v1/chat/completions", body())
         assert status == 400 and json.loads(reply)["error"]["param"] == "tools", reply
@@ -241,36 +241,35 @@ HOSTED = ["web_search", "web_search_preview", "file_search", "code_interpreter",
           "local_shell", "image_generation", "web_search_20250305"]
 
 
-def hosted_kinds(folder):
+def hosted_kinds(cluster, folder):
     """They are shown to nobody and called by nobody, over any door; the log names each once, and no more than 32."""
     hosted = [{"type": kind, "name": kind} for kind in HOSTED]
-    with Cluster("--mixed", 1, model=str(folder)) as cluster:
-        def prompt(tools, path="/tokenize", **fields):
-            return post_json(cluster.port, path, {"messages": USER, "tools": tools, **fields})
+    def prompt(tools, path="/tokenize", **fields):
+        return post_json(cluster.port, path, {"messages": USER, "tools": tools, **fields})
 
-        assert prompt(hosted[:3] + TOOLS + hosted[3:])["tokens"] == prompt(TOOLS)["tokens"]
-        assert prompt(hosted)["tokens"] == prompt(None)["tokens"]
-        asked = body(tools=hosted + TOOLS, tool_choice="required", seed=1, temperature=2, n=4)
-        assert [[call[1:] for call in calls] for _, calls, _ in whole(cluster.port, asked)] == \
-            [[call[1:] for call in calls] for _, calls, _ in whole(cluster.port, {**asked, "tools": TOOLS})]
-        alone = post_json(cluster.port, "/v1/chat/completions", body(tools=hosted, max_tokens=4, temperature=0))["choices"][0]
-        assert "tool_calls" not in alone["message"], alone
-        for choice in ("required", {"type": "mcp"}, {"type": "web_search"}, {"type": "function", "function": {"name": "mcp"}}):
-            status, _, reply = request(cluster.port, "POST", "/v1/chat/completions", body(tools=hosted, tool_choice=choice))
-            assert status == 400 and json.loads(reply)["error"]["param"] == "tool_choice", (choice, reply)
-        count = "/v1/messages/count_tokens"
-        servers = [{"type": "web_search_20250305", "name": "web_search", "max_uses": 2}, {"type": "bash_20250124", "name": "bash"}]
-        own = [{"name": "get", "input_schema": CLOCK}]
-        assert prompt(own + servers, count, model=folder.name) == prompt(own, count, model=folder.name)
-        for i in range(60):
-            prompt([{"type": f"kind {i}\nforged"}, {"type": f"kind {i}\nforged"}])
+    assert prompt(hosted[:3] + TOOLS + hosted[3:])["tokens"] == prompt(TOOLS)["tokens"]
+    assert prompt(hosted)["tokens"] == prompt(None)["tokens"]
+    asked = body(tools=hosted + TOOLS, tool_choice="required", seed=1, temperature=2, n=4)
+    assert [[call[1:] for call in calls] for _, calls, _ in whole(cluster.port, asked)] == \
+        [[call[1:] for call in calls] for _, calls, _ in whole(cluster.port, {**asked, "tools": TOOLS})]
+    alone = post_json(cluster.port, "/v1/chat/completions", body(tools=hosted, max_tokens=4, temperature=0))["choices"][0]
+    assert "tool_calls" not in alone["message"], alone
+    for choice in ("required", {"type": "mcp"}, {"type": "web_search"}, {"type": "function", "function": {"name": "mcp"}}):
+        status, _, reply = request(cluster.port, "POST", "/v1/chat/completions", body(tools=hosted, tool_choice=choice))
+        assert status == 400 and json.loads(reply)["error"]["param"] == "tool_choice", (choice, reply)
+    count = "/v1/messages/count_tokens"
+    servers = [{"type": "web_search_20250305", "name": "web_search", "max_uses": 2}, {"type": "bash_20250124", "name": "bash"}]
+    own = [{"name": "get", "input_schema": CLOCK}]
+    assert prompt(own + servers, count, model=folder.name) == prompt(own, count, model=folder.name)
+    for i in range(60):
+        prompt([{"type": f"kind {i}\nforged"}, {"type": f"kind {i}\nforged"}])
 
-        def lines():
-            return [line for line in cluster.log_text().splitlines() if "tools of this kind are left out" in line]
+    def lines():
+        return [line for line in cluster.log_text().splitlines() if "tools of this kind are left out" in line]
 
-        told = eventually(lambda: len(lines()) >= 32 and lines(), "32 kinds in the log")
-        assert len(told) == 32, told
-        assert all(sum(f"kind={kind}" in line.split() for line in told) == 1 for kind in HOSTED + ["bash_20250124"]), told
+    told = eventually(lambda: len(lines()) >= 32 and lines(), "32 kinds in the log")
+    assert len(told) == 32, told
+    assert all(sum(f"kind={kind}" in line.split() for line in told) == 1 for kind in HOSTED + ["bash_20250124"]), told
 
 
 LINES = 'start: begin line+ end\nbegin: "*** \\"Begin\\"" LF\nend: "*** End\\\\" LF?\nline: ("+" | "-" | " ") /[^\\n]{0,6}/ LF\n%import common.LF\n'
@@ -467,14 +466,13 @@ def random_tools(folder, n):
         return f"{n_ended} calls of {n} tools, {len(doors)} doors, {n_grpc} over gRPC, {replays} replays"
 
 
-def of_a_client(folder):
+def of_a_client(cluster):
     """openai's package: a whole answer, one put together from a stream, and its call's result in the next turn."""
     try:
         import openai
     except ImportError as error:
         raise Skip(f"the Python package openai cannot be imported ({error})") from error
-    with Cluster("--mixed", 1, model=str(folder)) as cluster, \
-            openai.OpenAI(base_url=f"http://127.0.0.1:{cluster.port}/v1", api_key="none", max_retries=0, timeout=120) as client:
+    with openai.OpenAI(base_url=f"http://127.0.0.1:{cluster.port}/v1", api_key="none", max_retries=0, timeout=120) as client:
         asked = dict(model=client.models.list().data[0].id, messages=USER, tools=TOOLS, tool_choice="required", temperature=0, max_tokens=400,
                      parallel_tool_calls=False)
         message = client.chat.completions.create(**asked).choices[0].message
@@ -487,7 +485,7 @@ def of_a_client(folder):
         assert client.chat.completions.create(**{**asked, "messages": said, "tool_choice": "auto"}).choices[0].finish_reason
 
 
-def every_choice(folder):
+def every_choice(cluster):
     """openai's package with all that tool_choice can be, whole and by its own reader of streams."""
     try:
         import openai
@@ -499,8 +497,7 @@ def every_choice(folder):
     def allowed(mode):
         return {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": [get]}}
 
-    with Cluster("--mixed", 1, model=str(folder)) as cluster, \
-            openai.OpenAI(base_url=f"http://127.0.0.1:{cluster.port}/v1", api_key="none", max_retries=0, timeout=120) as client:
+    with openai.OpenAI(base_url=f"http://127.0.0.1:{cluster.port}/v1", api_key="none", max_retries=0, timeout=120) as client:
         asked = dict(model=client.models.list().data[0].id, messages=USER, tools=strict, temperature=0, max_tokens=300, parallel_tool_calls=False)
         for choice, names in (("none", None), ("auto", None), (allowed("auto"), None), ("required", {"get", "get_weather"}), (get, {"get"}),
                               (allowed("required"), {"get"}), (openai.NOT_GIVEN, None)):
@@ -523,15 +520,14 @@ def every_choice(folder):
                 assert error.param == "tool_choice", error
 
 
-def custom_of_a_client(folder):
+def custom_of_a_client(cluster):
     """openai's package with custom tools: its types, whole and in chunks, and the call in the next turn, in every form."""
     try:
         import openai
     except ImportError as error:
         raise Skip(f"the Python package openai cannot be imported ({error})") from error
     tools = CUSTOM + TOOLS
-    with Cluster("--mixed", 1, model=str(folder)) as cluster, \
-            openai.OpenAI(base_url=f"http://127.0.0.1:{cluster.port}/v1", api_key="none", max_retries=0, timeout=120) as client:
+    with openai.OpenAI(base_url=f"http://127.0.0.1:{cluster.port}/v1", api_key="none", max_retries=0, timeout=120) as client:
         asked = dict(model=client.models.list().data[0].id, messages=USER, tools=tools, temperature=1, seed=5, max_tokens=400, parallel_tool_calls=False)
         for choice in (chosen("id"), chosen("patch"), {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [chosen("id"), chosen("patch")]}}):
             reply = client.chat.completions.create(**asked, tool_choice=choice).choices[0]
@@ -606,15 +602,14 @@ def ten_turns(folder):
         return f"{len(FORMS)} forms, {first[-1]} tokens"
 
 
-def earlier_turns(folder):
+def earlier_turns(cluster):
     """Arguments come as text, and the template sees an object."""
     said = [*USER, {"role": "assistant", "content": None, "tool_calls": [
         {"id": "call_1", "type": "function", "function": {"name": "get", "arguments": '{"zone": "UTC", "é": [1, null]}'}}]},
         {"role": "tool", "tool_call_id": "call_1", "content": "12:00"}]
-    with Cluster("--mixed", 1, model=str(folder)) as cluster:
-        text = text_of(cluster.port, {"messages": said, "add_generation_prompt": False})
-        assert '<tool_call>\n{"name": "get", "arguments": {"zone": "UTC", "é": [1, null]}}\n</tool_call>' in text, text
-        assert "<|tool|>12:00" in text, text
+    text = text_of(cluster.port, {"messages": said, "add_generation_prompt": False})
+    assert '<tool_call>\n{"name": "get", "arguments": {"zone": "UTC", "é": [1, null]}}\n</tool_call>' in text, text
+    assert "<|tool|>12:00" in text, text
 
 
 def main():
@@ -638,15 +633,16 @@ def main():
         tally.run("marks that are special tokens", of_a_model, folder / "special-True")
         tally.run("every format", of_every_format, folder / "formats")
         tally.run("ChatGLM3, which has no template", of_chatglm, folder / "chatglm")
-        tally.run("what cannot be called is refused", what_is_refused, folder / "special-False")
-        tally.run("hosted tools are left out", hosted_kinds, folder / "special-False")
+        with Cluster("--mixed", 1, model=str(folder / "special-False")) as cluster:
+            tally.run("what cannot be called is refused", cluster.shown, what_is_refused)
+            tally.run("hosted tools are left out", cluster.shown, hosted_kinds, folder / "special-False")
+            tally.run("the openai package", cluster.shown, of_a_client)
+            tally.run("the openai package: every tool_choice", cluster.shown, every_choice)
+            tally.run("the openai package: custom tools", cluster.shown, custom_of_a_client)
+            tally.run("calls of earlier turns", cluster.shown, earlier_turns)
         tally.run("custom tools", custom_calls, folder / "special-True")
         tally.run("random tools", random_tools, folder / "special-True", n_tools)
-        tally.run("the openai package", of_a_client, folder / "special-False")
-        tally.run("the openai package: every tool_choice", every_choice, folder / "special-False")
-        tally.run("the openai package: custom tools", custom_of_a_client, folder / "special-False")
         tally.run("ten turns of the openai package", ten_turns, folder / "special-False")
-        tally.run("calls of earlier turns", earlier_turns, folder / "special-False")
         import thoughts
         thoughts.run(tally, folder)
     sys.exit(tally.end())
