@@ -244,16 +244,17 @@ void cp_async_commit() {
     emu_copy_commit();
 }
 
+/* Each of these is called a million times in a test: without loops, and without shifts that are watched. */
 int32_t dp4a(int32_t c, uint32_t a, uint32_t b) {
-    for (int i = 0; i < 4; i++)
-        c = (int32_t)((uint32_t)c + (uint32_t)((int)byte_at(a, i) * (int)byte_at(b, i)));
-    return c;
+    int sum = (int8_t)a * (int8_t)b + (int8_t)(a >> 8) * (int8_t)(b >> 8) +
+              (int8_t)(a >> 16) * (int8_t)(b >> 16) + (int8_t)(a >> 24) * (int8_t)(b >> 24);
+    return (int32_t)((uint32_t)c + (uint32_t)sum); /* wraps */
 }
 
 int32_t dp4a_unsigned(int32_t c, uint32_t a, uint32_t b) {
-    for (int i = 0; i < 4; i++)
-        c = (int32_t)((uint32_t)c + (a >> 8 * i & 0xff) * (uint32_t)(int)byte_at(b, i));
-    return c;
+    int sum = (uint8_t)a * (int8_t)b + (uint8_t)(a >> 8) * (int8_t)(b >> 8) +
+              (uint8_t)(a >> 16) * (int8_t)(b >> 16) + (uint8_t)(a >> 24) * (int8_t)(b >> 24);
+    return (int32_t)((uint32_t)c + (uint32_t)sum);
 }
 
 uint4 load_stream_16(const void *from) {
