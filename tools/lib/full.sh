@@ -15,7 +15,7 @@ done
 step_limit_s=3600 computes e2e/folders_oracle "$python tests/e2e/folders_oracle.py"
 step_limit_s=3600 computes models/families "$python tests/models/families_test.py --full"
 step_limit_s=3600 computes models/reference "$python tests/models/reference_test.py --full"
-step_limit_s=7200 alone sim/long "$sim --seed 1000000 --seeds 10000 --fresh 20000 --sights --jobs 2"
+step_limit_s=7200 alone sim/long "$sim --seed 1000000 --seeds 10100 --fresh 20000 --sights --jobs 2"
 
 PATH="$PATH:$cache/prometheus/usr/bin" # promtool and a Prometheus, for boards_test
 for script in tests/e2e/*_test.py; do

@@ -11,7 +11,7 @@ export TANDEM_TEST_MODEL="$model"
 # The numbers and the texts: all fast suites under sanitizers with the fuzzers' corpora, and of the slow ones those of what runs
 # on CPUs; the simulator on seeds that stand in the tree; oracles that are quick.
 sim=build/release/tests/sim/sim
-computes release/sim "$sim --file tests/sim/seeds.txt --seed 1 --seeds 450 --sights --jobs 1"
+computes release/sim "$sim --file tests/sim/seeds.txt --seed 1 --seeds 350 --sights --jobs 1"
 computes e2e/template_oracle "$python tests/e2e/template_oracle.py"
 for name in $slow; do dev_test "$name"; done
 computes models/spelled "$python tests/models/spelled_test.py"
