@@ -18,6 +18,9 @@ const double suite_timeout_s = 300;
 #ifdef FEW /* positions, where each access of a kernel is looked at */
 #define LONGEST 155
 #define LONGER  85
+#elif defined __SANITIZE_ADDRESS__ /* more than ATTEND_CHUNK all the same */
+#define LONGEST 274
+#define LONGER  99
 #else
 #define LONGEST 295
 #define LONGER  148
