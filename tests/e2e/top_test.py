@@ -7,7 +7,9 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
+from pathlib import Path
 
 from cluster import BIN, Cluster, Tally, eventually, post_json
 from terminal import Terminal
@@ -73,18 +75,15 @@ def what_is_wrong_is_said(cluster):
     for args, words in ((("--interval", "0"), "0.1 and 3600"), (("--interval", "x"), "0.1 and 3600"), (("word",), "")):
         done = top(cluster, *args)
         assert done.returncode == 78 and words in done.stderr, done
-    with Cluster("--admin-keys", key_file(), "--mixed", 1, "--prefill", 0, "--decode", 0) as closed:
-        done = eventually(lambda: "admin key" in (done := top(closed, "--once")).stderr and done, "what is wanted")
-        assert done.returncode == 1, done
-        eventually(lambda: "mixed0" in top(closed, "--once", TANDEM_ADMIN_KEY="secret").stdout, "a key of the environment")
-        eventually(lambda: "mixed0" in top(closed, "--once", "--admin-key-file", key_file()).stdout, "a key of a file")
-
-
-def key_file():
-    path = f"/tmp/top-test-{os.getpid()}.key"
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        file.write("secret\n")
-    return path
+    with tempfile.TemporaryDirectory() as folder:
+        key = Path(folder, "admin.key")
+        key.write_text("secret\n")
+        key.chmod(0o600)
+        with Cluster("--admin-keys", key, "--mixed", 1, "--prefill", 0, "--decode", 0) as closed:
+            done = eventually(lambda: "admin key" in (done := top(closed, "--once")).stderr and done, "what is wanted")
+            assert done.returncode == 1, done
+            eventually(lambda: "mixed0" in top(closed, "--once", TANDEM_ADMIN_KEY="secret").stdout, "a key of the environment")
+            eventually(lambda: "mixed0" in top(closed, "--once", "--admin-key-file", key).stdout, "a key of a file")
 
 
 def a_screen_with_keys(cluster):
