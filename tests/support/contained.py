@@ -6,7 +6,8 @@ usage: contained.py SECONDS COMMAND...
 Whatever loses its parent below this process becomes its own child (PR_SET_CHILD_SUBREAPER), in whatever session and group it is.
 When the command has ended, what it left may end by itself for a while; what is still there then is killed and named on standard
 error, one line `left behind: PID COMMAND` each. After SECONDS everything is killed. So it is at SIGTERM and when the process that
-started this one is gone. TMPDIR is a folder of the command's own, which goes with it. Linux alone. The exit status is the command's (128 and the number of its signal, as in a shell), or:
+started this one is gone. TMPDIR and XDG_RUNTIME_DIR, where `tandem up` has its sockets, are a folder of the command's own, which goes
+with it. Linux alone. The exit status is the command's (128 and the number of its signal, as in a shell), or:
     124  it took longer than SECONDS
     125  it ended with 0 and left something behind
 """
@@ -95,7 +96,7 @@ def main() -> int:
         signal.signal(number, on_end)
     end_with_parent()
     try:
-        return run(float(sys.argv[1]), sys.argv[2:], dict(os.environ, TMPDIR=folder))
+        return run(float(sys.argv[1]), sys.argv[2:], dict(os.environ, TMPDIR=folder, XDG_RUNTIME_DIR=folder))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -109,12 +109,15 @@ def what_ends_by_itself_is_not_left_behind():
 def nothing_is_left_where_the_tally_is_killed():
     with tempfile.TemporaryDirectory() as folder:
         file, pid = Path(folder) / "steps", Path(folder) / "pid"
-        file.write_text(f"a\t60\tsetsid sleep 612 & echo $! >{pid}.new; mv {pid}.new {pid}; wait\twaits\n")
+        file.write_text("a\t60\tmkdir -p $TMPDIR/a $XDG_RUNTIME_DIR/b; setsid sleep 612 & "
+                        f"echo $! $TMPDIR/a $XDG_RUNTIME_DIR/b >{pid}.new; mv {pid}.new {pid}; wait\twaits\n")
         child = subprocess.Popen([sys.executable, tally.__file__, file, Path(folder) / "logs"], stdout=subprocess.DEVNULL)
         wait_for(pid.exists)
         child.kill()
         child.wait()
-        wait_for(lambda: not Path(f"/proc/{pid.read_text().strip()}").exists())
+        number, *folders = pid.read_text().split()
+        assert len(folders) == 2, folders
+        wait_for(lambda: not Path(f"/proc/{number}").exists() and not any(Path(each).exists() for each in folders))
 
 
 def wait_for(condition):
