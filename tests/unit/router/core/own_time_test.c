@@ -39,6 +39,15 @@ START_TEST(patience_with_a_long_step_ends_with_the_step) {
 }
 END_TEST
 
+/* The request's attempt there is replaced at this time from now and not a millisecond before; `alive` as in fake_pass(). */
+static void expect_replaced_after(uint32_t worker, const struct submit *attempt, uint64_t ms,
+                                  uint32_t alive) {
+    fake_pass(&fake, (ms - 1) * NS_PER_MS, alive);
+    ck_assert_uint_eq(fake_submitted(&fake, worker).attempt, attempt->attempt);
+    fake_pass(&fake, NS_PER_MS, alive);
+    ck_assert_uint_eq(fake_submitted(&fake, worker).attempt, attempt->attempt + 1);
+}
+
 /* It ends steps all the while, or stops and comes back, and nothing comes of the request: of each
  * silence half a second counts, so six of them are its 3 s. */
 START_TEST(patience_with_a_worker_that_goes_on_without_the_request_ends) {
@@ -52,10 +61,7 @@ START_TEST(patience_with_a_worker_that_goes_on_without_the_request_ends) {
             fake_pass(&fake, gaps_ms[i] * NS_PER_MS, 0);
             fake_beat(&fake, a);
         }
-        fake_pass(&fake, 499 * NS_PER_MS, 0);
-        ck_assert_uint_eq(fake_submitted(&fake, a).attempt, first.attempt);
-        fake_pass(&fake, NS_PER_MS, 0);
-        ck_assert_uint_eq(fake_submitted(&fake, a).attempt, first.attempt + 1);
+        expect_replaced_after(a, &first, 500, 0);
         fake_close(&fake);
     }
 }
@@ -68,10 +74,7 @@ START_TEST(patience_counts_only_silence_since_the_attempt_advanced) {
     fake_pass(&fake, 5 * NS_PER_S, 0);
     ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
     struct submit first = fake_submitted(&fake, a);
-    fake_pass(&fake, 3049 * NS_PER_MS, 1u << a);
-    ck_assert_uint_eq(fake_submitted(&fake, a).attempt, first.attempt);
-    fake_pass(&fake, NS_PER_MS, 1u << a);
-    ck_assert_uint_eq(fake_submitted(&fake, a).attempt, first.attempt + 1);
+    expect_replaced_after(a, &first, 3050, 1u << a);
     fake_close(&fake);
 }
 END_TEST
@@ -102,10 +105,7 @@ START_TEST(patience_behind_a_token_does_not_know_the_silence_before_it) {
     fake_pass(&fake, 5 * NS_PER_S, 0);
     fake_beat(&fake, a);
     fake_step(&fake, a, &first, 0, 1, FINISH_NONE);
-    fake_pass(&fake, 2999 * NS_PER_MS, 1u << a);
-    ck_assert_uint_eq(fake_submitted(&fake, a).attempt, first.attempt);
-    fake_pass(&fake, NS_PER_MS, 1u << a);
-    ck_assert_uint_eq(fake_submitted(&fake, a).attempt, first.attempt + 1);
+    expect_replaced_after(a, &first, 3000, 1u << a);
     fake_close(&fake);
 }
 END_TEST
