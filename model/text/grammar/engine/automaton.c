@@ -1,6 +1,7 @@
 #include "model/text/grammar/engine/automaton.h"
 
 #include "base/assert.h"
+#include "model/text/grammar/engine/byte_set.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -211,7 +212,7 @@ static void take_bytes(struct set *set, unsigned low, unsigned high) {
     set->takes_text = true;
     set->width += high - low + 1;
     for (unsigned byte = low; byte <= high; byte++)
-        set->takes[byte / 64] |= UINT64_C(1) << byte % 64;
+        byte_set_add(set->takes, (uint8_t)byte);
 }
 
 /* What the members of a new set take, call and end. */

@@ -47,7 +47,7 @@ struct set {
     bool takes_text;    /* some byte leads on */
     uint64_t hash[2];   /* of rule and members */
     uint64_t shared[2]; /* of a whole rule's: equal in every grammar that has this rule; else 0 */
-    uint64_t takes[4];  /* bit b: byte b may lead on */
+    uint64_t takes[4];  /* byte_set.h: these may lead on */
     uint32_t width;     /* how many bytes do, or more */
     uint32_t most_to; /* the set that most of them lead to; SET_UNKNOWN: not asked yet (chain.h) */
     uint64_t most[4]; /* which these are */

@@ -1,5 +1,7 @@
 #include "model/text/grammar/engine/chain.h"
 
+#include "model/text/grammar/engine/byte_set.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +16,7 @@ static enum status find_most(struct automaton *automaton, uint32_t set) {
     uint32_t most = 0;
     for (unsigned byte = 0; byte < 256; byte++) {
         to[byte] = SET_DEAD;
-        if ((automaton->sets[set].takes[byte / 64] >> byte % 64 & 1) == 0)
+        if (!byte_set_has(automaton->sets[set].takes, (uint8_t)byte))
             continue;
         TRY(automaton_step(automaton, set, (uint8_t)byte, &to[byte]));
         uint32_t i = 0;
@@ -32,7 +34,7 @@ static enum status find_most(struct automaton *automaton, uint32_t set) {
     of->most_to = n > 0 ? targets[most] : SET_DEAD;
     for (unsigned byte = 0; byte < 256; byte++)
         if (of->most_to != SET_DEAD && to[byte] == of->most_to)
-            of->most[byte / 64] |= UINT64_C(1) << byte % 64;
+            byte_set_add(of->most, (uint8_t)byte);
     return automaton_work(automaton, MOST_STEPS);
 }
 
@@ -41,28 +43,18 @@ static bool is_plain(const struct set *set) {
     return !set->accepts && set->n_calls == 0 && !set->counts;
 }
 
-static bool takes_any(const struct set *set, const uint64_t bytes[4]) {
-    return ((set->takes[0] & bytes[0]) | (set->takes[1] & bytes[1]) | (set->takes[2] & bytes[2]) |
-            (set->takes[3] & bytes[3])) != 0;
-}
-
-static bool covers(const uint64_t all[4], const uint64_t bytes[4]) {
-    return ((bytes[0] & ~all[0]) | (bytes[1] & ~all[1]) | (bytes[2] & ~all[2]) |
-            (bytes[3] & ~all[3])) == 0;
-}
-
 /* The set behind one more byte of a chain; SET_DEAD in *to: it ends here. */
 static enum status next(struct automaton *automaton, uint32_t set, const uint64_t bytes[4],
                         uint32_t *to, bool *is_one) {
     *to = SET_DEAD;
     *is_one = true;
-    if (!takes_any(&automaton->sets[set], bytes))
+    if (!byte_set_meets(automaton->sets[set].takes, bytes))
         return STATUS_OK;
     if (automaton->sets[set].most_to == SET_UNKNOWN)
         TRY(find_most(automaton, set));
     const struct set *of = &automaton->sets[set];
     *to = of->most_to;
-    *is_one = covers(of->most, bytes) && is_plain(&automaton->sets[*to]);
+    *is_one = byte_set_covers(of->most, bytes) && is_plain(&automaton->sets[*to]);
     return STATUS_OK;
 }
 

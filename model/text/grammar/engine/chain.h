@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 struct chain {
-    uint64_t bytes[4]; /* bit b % 64 of word b / 64: byte b leads to the next set */
+    uint64_t bytes[4]; /* byte_set.h: these lead to the next set */
     uint32_t *sets;    /* owned (n + 1): [i] is behind i of these bytes */
     uint32_t n;        /* how many of them may follow each other */
 };

@@ -1,5 +1,6 @@
 #include "model/text/grammar/engine/mask_run.h"
 
+#include "model/text/grammar/engine/byte_set.h"
 #include "model/text/grammar/engine/chain.h"
 #include "model/text/grammar/engine/mask_walk.h"
 #include "model/text/grammar/engine/run.h"
@@ -79,8 +80,7 @@ static enum status leave_over(struct running *running, uint8_t byte) {
         uint32_t node = run->nodes[i];
         uint32_t at = (uint32_t)nodes[node].depth - nodes[running->root].depth - 1;
         TRY(automaton_work(automaton, 1));
-        if (at > chain->n ||
-            (automaton->sets[chain->sets[at]].takes[byte / 64] >> byte % 64 & 1) == 0)
+        if (at > chain->n || !byte_set_has(automaton->sets[chain->sets[at]].takes, byte))
             continue;
         TRY(leave(running, at, byte));
         const struct place *place = &running->places[at];
@@ -93,7 +93,7 @@ static enum status leave_over(struct running *running, uint8_t byte) {
     return STATUS_OK;
 }
 
-/* Bytes that lead out of a chain: bit b % 64 of word b / 64. Answers how many nodes are walked behind
+/* Bytes that lead out of a chain (byte_set.h). Answers how many nodes are walked behind
  * them. */
 static uint64_t ways_out(const struct automaton *automaton, const struct run *run,
                          const struct chain *chain, uint64_t ways[4]) {
@@ -105,7 +105,7 @@ static uint64_t ways_out(const struct automaton *automaton, const struct run *ru
         ways[word] &= ~chain->bytes[word];
     }
     for (unsigned byte = 0; byte < 256; byte++)
-        if (ways[byte / 64] >> byte % 64 & 1)
+        if (byte_set_has(ways, (uint8_t)byte))
             n_nodes += run->below[byte];
     return n_nodes;
 }
@@ -123,7 +123,7 @@ static enum status take(struct running *running, bool *is_done) {
         return STATUS_NOMEM;
     enum status status = masking_allow_inside(masking, &running->run->inside, chain->n);
     for (unsigned byte = 0; status == STATUS_OK && byte < 256; byte++)
-        if (ways[byte / 64] >> byte % 64 & 1)
+        if (byte_set_has(ways, (uint8_t)byte))
             status = leave_over(running, (uint8_t)byte);
     threads_fini(&running->behind);
     free(running->places);

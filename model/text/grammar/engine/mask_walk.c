@@ -1,5 +1,6 @@
 #include "model/text/grammar/engine/mask_walk.h"
 
+#include "model/text/grammar/engine/byte_set.h"
 #include "model/text/grammar/engine/inside.h"
 #include "model/text/grammar/vocabulary.h"
 
@@ -75,7 +76,7 @@ enum status masking_walk(struct masking *masking, uint32_t root, const struct th
     for (uint32_t i = root + 1; i < nodes[root].skip;) {
         const struct token_node *node = &nodes[i];
         const struct masking_level *above = &levels[node->depth - 1];
-        if ((above->takes[node->byte / 64] >> node->byte % 64 & 1) == 0) {
+        if (!byte_set_has(above->takes, node->byte)) {
             i = node->skip;
             continue;
         }

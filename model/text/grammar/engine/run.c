@@ -1,6 +1,7 @@
 #include "model/text/grammar/engine/run.h"
 
 #include "model/text/grammar/engine/automaton.h"
+#include "model/text/grammar/engine/byte_set.h"
 #include "model/text/grammar/vocabulary.h"
 
 #include <stdlib.h>
@@ -36,7 +37,7 @@ static enum status walk(struct making *making, struct automaton *automaton, uint
     for (uint32_t i = root + 1; i < nodes[root].skip;) {
         const struct token_node *node = &nodes[i];
         TRY(automaton_work(automaton, 1));
-        if ((bytes[node->byte / 64] >> node->byte % 64 & 1) == 0) {
+        if (!byte_set_has(bytes, node->byte)) {
             TRY(add_node(making, i));
             i = node->skip;
             continue;

@@ -29,7 +29,7 @@ struct run {
 /* From so many nodes on what is below one of them is worth a run of its own instead of a walk. */
 #define RUN_NODES 2048u
 
-/* The run of a set of bytes (bit b % 64 of word b / 64 is byte b) below a node, from the vocabulary's
+/* The run of a set of bytes (byte_set.h) below a node, from the vocabulary's
  * store or made; held by the caller (store_item_unref). Work is counted in `automaton`. STATUS_LIMIT,
  * STATUS_NOMEM. */
 NODISCARD enum status run_of(struct automaton *automaton, struct grammar_vocabulary *vocabulary,
