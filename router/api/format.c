@@ -3,7 +3,7 @@
 #include "model/text/grammar/grammar.h"
 #include "model/text/grammar/pack.h"
 #include "router/api/errors.h"
-#include "router/api/part.h"
+#include "router/api/form.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -189,7 +189,7 @@ static enum status keep_name(const struct wish *wish, struct ask *ask) {
 }
 
 static enum status pack(const struct wish *wish, struct ask *ask) {
-    enum status status = part_pack(ask, wish->part);
+    enum status status = form_pack(ask, wish->part);
     if (status == STATUS_LIMIT)
         return too_long(wish->where, wish->name);
     return status == STATUS_OK ? status : errors_no_memory(wish->where->error);

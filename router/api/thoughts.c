@@ -2,40 +2,40 @@
 
 #include "model/text/grammar/pack.h"
 #include "router/api/errors.h"
-#include "router/api/part.h"
+#include "router/api/form.h"
 
 /* Behind its opening mark: a thought, the closing mark, and the line ends before the answer proper. */
 static size_t put_thought(const struct thought_format *format, bool special,
                           struct grammar_part *parts) {
     size_t n = 0;
     parts[n++] = (struct grammar_part){.kind = GRAMMAR_UNTIL, .text = format->end_mark};
-    parts[n++] = part_mark(format->end_mark, special);
+    parts[n++] = form_mark(format->end_mark, special);
     if (format->behind.n > 0)
-        parts[n++] = part_text(format->behind);
+        parts[n++] = form_text(format->behind);
     return n;
 }
 
 /* Where the model need not think: a thought with its opening mark, before which there may be a line end; or nothing. */
 static enum status put_maybe(struct ask *ask, const struct ask_limits *limits, bool special,
                              struct grammar_part *to) {
-    struct grammar_part *parts = part_array(ask, 5), *line_end = part_array(ask, 1);
-    struct grammar_part *thought = part_array(ask, 1);
+    struct grammar_part *parts = form_array(ask, 5), *line_end = form_array(ask, 1);
+    struct grammar_part *thought = form_array(ask, 1);
     if (!parts || !line_end || !thought)
         return STATUS_NOMEM;
-    *line_end = part_text(SPAN("\n"));
-    parts[0] = part_maybe(line_end);
-    parts[1] = part_mark(limits->thought_format->mark, special && limits->thought_mark_special);
+    *line_end = form_text(SPAN("\n"));
+    parts[0] = form_maybe(line_end);
+    parts[1] = form_mark(limits->thought_format->mark, special && limits->thought_mark_special);
     size_t n =
         put_thought(limits->thought_format, special && limits->thought_end_special, parts + 2);
-    *thought = part_list(GRAMMAR_SEQUENCE, parts, 2 + n);
-    *to = part_maybe(thought);
+    *thought = form_list(GRAMMAR_SEQUENCE, parts, 2 + n);
+    *to = form_maybe(thought);
     return STATUS_OK;
 }
 
 /* What the model thinks, and then the form. `special`: marks that are special tokens are named as such. */
 static enum status put_answer(struct ask *ask, const struct ask_limits *limits, bool special,
                               const struct grammar_part *form, struct grammar_part *to) {
-    struct grammar_part *parts = part_array(ask, 4);
+    struct grammar_part *parts = form_array(ask, 4);
     size_t n = 1;
     if (!parts)
         return STATUS_NOMEM;
@@ -44,7 +44,7 @@ static enum status put_answer(struct ask *ask, const struct ask_limits *limits, 
     else
         TRY(put_maybe(ask, limits, special, parts));
     parts[n++] = *form;
-    *to = part_list(GRAMMAR_SEQUENCE, parts, n);
+    *to = form_list(GRAMMAR_SEQUENCE, parts, n);
     return STATUS_OK;
 }
 
@@ -52,14 +52,14 @@ static enum status put_answer(struct ask *ask, const struct ask_limits *limits, 
 static enum status put_form(struct ask *ask, const struct ask_limits *limits) {
     const struct span given = {(const char *)ask->sampling.grammar, ask->sampling.n_grammar};
     const struct grammar_part *masked = NULL;
-    struct grammar_part *text = part_array(ask, 1), whole;
+    struct grammar_part *text = form_array(ask, 1), whole;
     struct error error;
     if (!text)
         return STATUS_NOMEM;
     TRY(grammar_unpack(given, &ask->arena, &masked, &error));
     TRY(put_answer(ask, limits, true, masked, &whole));
     TRY(put_answer(ask, limits, false, ask->format, text));
-    TRY(part_pack(ask, &whole));
+    TRY(form_pack(ask, &whole));
     ask->format = text;
     return STATUS_OK;
 }

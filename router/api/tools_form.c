@@ -3,7 +3,7 @@
 #include "base/buf.h"
 #include "model/text/grammar/pack.h"
 #include "model/text/template/template_tools.h"
-#include "router/api/part.h"
+#include "router/api/form.h"
 #include "router/api/tools_parameters.h"
 #include "router/api/tools_python.h"
 #include "router/api/tools_schema.h"
@@ -12,13 +12,13 @@
 
 /* The arguments of the function that a template shows in place of a custom tool, spelled as templates write them. */
 static enum status put_input(struct ask *ask, const struct tool *tool, struct grammar_part *part) {
-    struct grammar_part *parts = part_array(ask, 3);
+    struct grammar_part *parts = form_array(ask, 3);
     if (!parts)
         return STATUS_NOMEM;
-    parts[0] = part_text(SPAN("{\"" TEMPLATE_TOOL_INPUT "\": "));
+    parts[0] = form_text(SPAN("{\"" TEMPLATE_TOOL_INPUT "\": "));
     parts[1] = *tool->input;
-    parts[2] = part_text(SPAN("}"));
-    *part = part_list(GRAMMAR_SEQUENCE, parts, 3);
+    parts[2] = form_text(SPAN("}"));
+    *part = form_list(GRAMMAR_SEQUENCE, parts, 3);
     return STATUS_OK;
 }
 
@@ -42,36 +42,36 @@ static enum status put_arguments(struct ask *ask, const struct toolbox *box,
 /* Which of the format's marks are special tokens here: bit i is mark i. */
 static struct grammar_part mark_part(const struct toolbox *box, unsigned special,
                                      enum tool_mark mark) {
-    return part_mark(box->format->marks[mark], special >> mark & 1);
+    return form_mark(box->format->marks[mark], special >> mark & 1);
 }
 
 /* A part that may be left out; it is copied. */
 static enum status put_maybe(struct ask *ask, const struct grammar_part *part,
                              struct grammar_part *maybe) {
-    struct grammar_part *own = part_array(ask, 1);
+    struct grammar_part *own = form_array(ask, 1);
     if (!own)
         return STATUS_NOMEM;
     *own = *part;
-    *maybe = part_maybe(own);
+    *maybe = form_maybe(own);
     return STATUS_OK;
 }
 
 /* An id that a model makes for a call, behind the call's name. */
 static enum status put_id(struct ask *ask, const struct toolbox *box, unsigned special,
                           struct grammar_part *maybe) {
-    struct grammar_part *parts = part_array(ask, 2);
+    struct grammar_part *parts = form_array(ask, 2);
     if (!parts)
         return STATUS_NOMEM;
     parts[0] = mark_part(box, special, TOOL_MARK_ID);
-    parts[1] = part_regex(SPAN("[A-Za-z0-9]{9}"));
-    const struct grammar_part both = part_list(GRAMMAR_SEQUENCE, parts, 2);
+    parts[1] = form_regex(SPAN("[A-Za-z0-9]{9}"));
+    const struct grammar_part both = form_list(GRAMMAR_SEQUENCE, parts, 2);
     return put_maybe(ask, &both, maybe);
 }
 
 /* The blank that may stand before each part of a call that is a turn. */
 static enum status put_blank(struct ask *ask, const struct toolbox *box, struct grammar_part *parts,
                              size_t *n) {
-    const struct grammar_part blank = part_text(SPAN(" "));
+    const struct grammar_part blank = form_text(SPAN(" "));
     return box->format->calls == TOOL_CALLS_TURN ? put_maybe(ask, &blank, &parts[(*n)++])
                                                  : STATUS_OK;
 }
@@ -80,23 +80,23 @@ static enum status put_blank(struct ask *ask, const struct toolbox *box, struct 
 static enum status put_tool(struct ask *ask, const struct toolbox *box, unsigned special,
                             const struct tool *tool, struct grammar_part *part) {
     const struct tool_format *format = box->format;
-    struct grammar_part *own = part_array(ask, 7);
+    struct grammar_part *own = form_array(ask, 7);
     size_t n = 0;
     if (!own)
         return STATUS_NOMEM;
-    own[n] = part_text(tool->name);
+    own[n] = form_text(tool->name);
     own[n++].region = tool->input ? SPAN(TOOLS_CUSTOM) : SPAN(TOOLS_NAME);
     if (format->marks[TOOL_MARK_ID].n > 0)
         TRY(put_id(ask, box, special, &own[n++]));
     if (format->marks[TOOL_MARK_ARGUMENTS].n > 0)
         own[n++] = mark_part(box, special, TOOL_MARK_ARGUMENTS);
     if (format->behind_name.n > 0)
-        own[n++] = part_text(format->behind_name);
+        own[n++] = form_text(format->behind_name);
     TRY(put_blank(ask, box, own, &n));
     if (format->before_arguments.n > 0)
-        own[n++] = part_text(format->before_arguments);
+        own[n++] = form_text(format->before_arguments);
     TRY(put_arguments(ask, box, tool, &own[n++]));
-    *part = part_list(GRAMMAR_SEQUENCE, own, n);
+    *part = form_list(GRAMMAR_SEQUENCE, own, n);
     return STATUS_OK;
 }
 
@@ -104,7 +104,7 @@ static enum status put_tool(struct ask *ask, const struct toolbox *box, unsigned
 static enum status put_call(struct ask *ask, const struct toolbox *box, unsigned special,
                             struct grammar_part *call) {
     const struct tool_format *format = box->format;
-    struct grammar_part *parts = part_array(ask, 7), *tools = part_array(ask, box->n);
+    struct grammar_part *parts = form_array(ask, 7), *tools = form_array(ask, box->n);
     size_t n = 0, n_tools = 0;
     if (!parts || !tools)
         return STATUS_NOMEM;
@@ -118,17 +118,17 @@ static enum status put_call(struct ask *ask, const struct toolbox *box, unsigned
         TRY(put_maybe(ask, &mark, &parts[n++]));
     TRY(put_blank(ask, box, parts, &n));
     if (format->before_name.n > 0)
-        parts[n++] = part_text(format->before_name);
-    parts[n++] = part_list(GRAMMAR_EITHER, tools, n_tools);
+        parts[n++] = form_text(format->before_name);
+    parts[n++] = form_list(GRAMMAR_EITHER, tools, n_tools);
     if (format->beside) {
-        const struct grammar_part beside = part_regex(span_of(format->beside));
+        const struct grammar_part beside = form_regex(span_of(format->beside));
         TRY(put_maybe(ask, &beside, &parts[n++]));
     }
     if (format->behind.n > 0)
-        parts[n++] = part_text(format->behind);
+        parts[n++] = form_text(format->behind);
     if (format->marks[TOOL_MARK_END].n > 0)
         parts[n++] = mark_part(box, special, TOOL_MARK_END);
-    *call = part_list(GRAMMAR_SEQUENCE, parts, n);
+    *call = form_list(GRAMMAR_SEQUENCE, parts, n);
     return STATUS_OK;
 }
 
@@ -136,13 +136,13 @@ static enum status put_call(struct ask *ask, const struct toolbox *box, unsigned
 static enum status put_row(struct ask *ask, const struct toolbox *box, unsigned special,
                            struct grammar_part *calls) {
     const bool several = box->several && !tool_format_is_single(box->format);
-    struct grammar_part *all = part_array(ask, 1), *each = part_array(ask, 2);
-    const struct grammar_part between = part_text(box->format->between);
+    struct grammar_part *all = form_array(ask, 1), *each = form_array(ask, 2);
+    const struct grammar_part between = form_text(box->format->between);
     if (!all || !each)
         return STATUS_NOMEM;
     TRY(put_call(ask, box, special, &each[0]));
     TRY(put_maybe(ask, &between, &each[1]));
-    *all = part_list(GRAMMAR_SEQUENCE, each, several && between.text.n > 0 ? 2 : 1);
+    *all = form_list(GRAMMAR_SEQUENCE, each, several && between.text.n > 0 ? 2 : 1);
     *calls = (struct grammar_part){.kind = GRAMMAR_REPEAT,
                                    .parts = all,
                                    .n = 1,
@@ -155,24 +155,24 @@ static enum status put_row(struct ask *ask, const struct toolbox *box, unsigned 
 static enum status put_list(struct ask *ask, const struct toolbox *box, unsigned special,
                             struct grammar_part *calls) {
     const struct tool_format *format = box->format;
-    struct grammar_part *parts = part_array(ask, 6), *more = part_array(ask, 2);
-    struct grammar_part *each = part_array(ask, 1);
-    const struct grammar_part blank = part_text(SPAN(" "));
+    struct grammar_part *parts = form_array(ask, 6), *more = form_array(ask, 2);
+    struct grammar_part *each = form_array(ask, 1);
+    const struct grammar_part blank = form_text(SPAN(" "));
     size_t n = 0;
     if (!parts || !more || !each)
         return STATUS_NOMEM;
     parts[n++] = mark_part(box, special, TOOL_MARK_CALL);
     TRY(put_maybe(ask, &blank, &parts[n++]));
-    parts[n++] = part_text(format->opening);
+    parts[n++] = form_text(format->opening);
     TRY(put_call(ask, box, special, &more[1]));
     parts[n++] = more[1];
-    more[0] = part_text(format->between);
-    *each = part_list(GRAMMAR_SEQUENCE, more, 2);
+    more[0] = form_text(format->between);
+    *each = form_list(GRAMMAR_SEQUENCE, more, 2);
     if (box->several)
         parts[n++] = (struct grammar_part){
             .kind = GRAMMAR_REPEAT, .parts = each, .n = 1, .max = GRAMMAR_NO_BOUND};
-    parts[n++] = part_text(format->closing);
-    *calls = part_list(GRAMMAR_SEQUENCE, parts, n);
+    parts[n++] = form_text(format->closing);
+    *calls = form_list(GRAMMAR_SEQUENCE, parts, n);
     return STATUS_OK;
 }
 
@@ -198,7 +198,7 @@ static enum status put_other(struct ask *ask, const struct toolbox *box,
         buf_append(&buf, format->before_name.bytes, format->before_name.n);
         buf_append(&buf, box->all[i].name.bytes, box->all[i].name.n);
         buf_append(&buf, format->before_arguments.bytes, 1); /* ends the name */
-        TRY(part_keep(ask, &buf, &starts[n]));
+        TRY(form_keep(ask, &buf, &starts[n]));
         n += box->all[i].allowed;
     }
     if (box->loose)
@@ -206,29 +206,29 @@ static enum status put_other(struct ask *ask, const struct toolbox *box,
     buf_init(&buf, GRAMMAR_PACKED_MAX);
     tools_text_other(starts, n, &buf);
     *text = (struct grammar_part){.kind = GRAMMAR_GBNF, .region = SPAN(TOOLS_CONTENT)};
-    return part_keep(ask, &buf, &text->text);
+    return form_keep(ask, &buf, &text->text);
 }
 
 /* The call, or a text behind which it may come. */
 static enum status put_turn(struct ask *ask, const struct toolbox *box, unsigned special,
                             const struct grammar_part *call, struct grammar_part *answer) {
-    struct grammar_part *text = part_array(ask, 4), *either = part_array(ask, 2);
-    struct grammar_part *turn = part_array(ask, 2);
+    struct grammar_part *text = form_array(ask, 4), *either = form_array(ask, 2);
+    struct grammar_part *turn = form_array(ask, 2);
     size_t n = 0;
     if (!text || !either || !turn)
         return STATUS_NOMEM;
     turn[0] = mark_part(box, special, TOOL_MARK_CALL);
     turn[1] = *call;
-    const struct grammar_part behind = part_list(GRAMMAR_SEQUENCE, turn, 2);
+    const struct grammar_part behind = form_list(GRAMMAR_SEQUENCE, turn, 2);
     TRY(put_blank(ask, box, text, &n));
-    text[n++] = part_text(box->format->before_text);
+    text[n++] = form_text(box->format->before_text);
     text[n++] = (struct grammar_part){.kind = GRAMMAR_UNTIL,
                                       .text = box->format->marks[TOOL_MARK_CALL],
                                       .region = SPAN(TOOLS_CONTENT)};
     TRY(put_maybe(ask, &behind, &text[n++]));
-    either[0] = part_list(GRAMMAR_SEQUENCE, text, n);
+    either[0] = form_list(GRAMMAR_SEQUENCE, text, n);
     either[1] = *call;
-    *answer = part_list(GRAMMAR_EITHER, either, 2);
+    *answer = form_list(GRAMMAR_EITHER, either, 2);
     return STATUS_OK;
 }
 
@@ -237,7 +237,7 @@ static enum status put_answer(struct ask *ask, const struct toolbox *box, unsign
                               const struct grammar_part *form, struct grammar_part *answer) {
     if (box->required)
         return put_calls(ask, box, special, answer);
-    struct grammar_part *behind = part_array(ask, 2), *either = part_array(ask, 2), calls;
+    struct grammar_part *behind = form_array(ask, 2), *either = form_array(ask, 2), calls;
     if (!behind || !either)
         return STATUS_NOMEM;
     TRY(put_calls(ask, box, special, &calls));
@@ -248,7 +248,7 @@ static enum status put_answer(struct ask *ask, const struct toolbox *box, unsign
             TRY(put_other(ask, box, &either[0]));
         either[0].region = SPAN(TOOLS_CONTENT);
         either[1] = calls;
-        *answer = part_list(GRAMMAR_EITHER, either, 2);
+        *answer = form_list(GRAMMAR_EITHER, either, 2);
         return STATUS_OK;
     }
     if (box->format->calls == TOOL_CALLS_TURN)
@@ -257,20 +257,20 @@ static enum status put_answer(struct ask *ask, const struct toolbox *box, unsign
                                       .text = box->format->marks[TOOL_MARK_CALL],
                                       .region = SPAN(TOOLS_CONTENT)};
     TRY(put_maybe(ask, &calls, &behind[1]));
-    *answer = part_list(GRAMMAR_SEQUENCE, behind, 2);
+    *answer = form_list(GRAMMAR_SEQUENCE, behind, 2);
     return STATUS_OK;
 }
 
 /* What workers follow, token by token; and what the answer's text is read by: there marks are text, too. */
 enum status tools_form(struct ask *ask, const struct ask_limits *limits, const struct toolbox *box,
                        const struct grammar_part *form) {
-    struct grammar_part *text = part_array(ask, 1), masked;
+    struct grammar_part *text = form_array(ask, 1), masked;
     if (!text)
         return STATUS_NOMEM;
     TRY(tools_parameters_check(box));
     TRY(put_answer(ask, box, 0, form, text));
     TRY(put_answer(ask, box, limits->tool_marks_special, form, &masked));
-    TRY(part_pack(ask, &masked));
+    TRY(form_pack(ask, &masked));
     ask->format = text;
     return STATUS_OK;
 }

@@ -2,8 +2,8 @@
 
 #include "base/buf.h"
 #include "model/text/template/template_tools.h"
+#include "router/api/form.h"
 #include "router/api/json_put.h"
-#include "router/api/part.h"
 #include "router/api/tools_parameters.h"
 #include "router/api/tools_schema.h"
 
@@ -51,7 +51,7 @@ static enum status put_choice(struct ask *ask, const json_t *value, bool single,
     buf_init(&text, 0);
     *is_one = put_literal(value, single, &text);
     if (*is_one)
-        return part_keep(ask, &text, choice);
+        return form_keep(ask, &text, choice);
     buf_fini(&text);
     return STATUS_OK;
 }
@@ -104,7 +104,7 @@ static bool put_type(const json_t *type, struct grammar_part *part) {
 /* Where only `type` is said: one, or a list of them. */
 static enum status put_types(struct ask *ask, const json_t *type, bool *whole,
                              struct grammar_part *part) {
-    struct grammar_part *each = part_array(ask, json_array_size(type));
+    struct grammar_part *each = form_array(ask, json_array_size(type));
     json_t *one;
     size_t i;
     if (!each)
@@ -114,7 +114,7 @@ static enum status put_types(struct ask *ask, const json_t *type, bool *whole,
         *whole = *whole && put_type(one, &each[i]);
     }
     if (*whole && json_is_array(type))
-        *part = part_list(GRAMMAR_EITHER, each, json_array_size(type));
+        *part = form_list(GRAMMAR_EITHER, each, json_array_size(type));
     return STATUS_OK;
 }
 
@@ -123,7 +123,7 @@ static struct grammar_part any_part(void) {
     static const struct grammar_part values[] = {
         {.kind = GRAMMAR_JSON_SCHEMA, .text = SPAN("{}")},
         {.kind = GRAMMAR_REGEX, .text = SPAN(IN_SINGLE "|True|False|None")}};
-    return part_list(GRAMMAR_EITHER, values, 2);
+    return form_list(GRAMMAR_EITHER, values, 2);
 }
 
 /* Whether all values are strings where `type` says that, and `type` says nothing else. */
@@ -177,12 +177,12 @@ static enum status put_value(struct ask *ask, const struct tool *tool, const jso
     size_t n = json_array_size(branches);
     if (n == 0 || n > BRANCHES_MAX || tools_schema_other(itself, of_branches))
         return put_plain(ask, tool, schema, part);
-    struct grammar_part *each = part_array(ask, n);
+    struct grammar_part *each = form_array(ask, n);
     if (!each)
         return STATUS_NOMEM;
     for (size_t i = 0; i < n; i++)
         TRY(put_plain(ask, tool, json_array_get(branches, i), &each[i]));
-    *part = part_list(GRAMMAR_EITHER, each, n);
+    *part = form_list(GRAMMAR_EITHER, each, n);
     return STATUS_OK;
 }
 
@@ -192,31 +192,31 @@ static enum status put_value(struct ask *ask, const struct tool *tool, const jso
 static enum status put_argument(struct ask *ask, const struct tool *tool,
                                 const struct tools_parameter *parameter,
                                 struct grammar_part *part) {
-    struct grammar_part *own = part_array(ask, 3);
+    struct grammar_part *own = form_array(ask, 3);
     if (!own)
         return STATUS_NOMEM;
-    own[0] = parameter ? part_text(span_of(parameter->name)) : part_regex(SPAN(ANY_NAME));
+    own[0] = parameter ? form_text(span_of(parameter->name)) : form_regex(SPAN(ANY_NAME));
     own[0].region = SPAN(TOOLS_PARAMETER);
-    own[1] = part_text(SPAN("="));
+    own[1] = form_text(SPAN("="));
     if (!parameter || !parameter->schema)
         own[2] = any_part();
     else
         TRY(put_value(ask, tool, parameter->schema, &own[2]));
     own[2].region = SPAN(TOOLS_LITERAL);
-    *part = part_list(GRAMMAR_SEQUENCE, own, 3);
+    *part = form_list(GRAMMAR_SEQUENCE, own, 3);
     return STATUS_OK;
 }
 
 /* An argument and the comma that parts it from the one behind it, or from the one before it. */
 static enum status put_parted(struct ask *ask, const struct grammar_part *argument, bool before,
                               bool must_come, struct grammar_part *part) {
-    struct grammar_part *both = part_array(ask, 2), *own = part_array(ask, 1);
+    struct grammar_part *both = form_array(ask, 2), *own = form_array(ask, 1);
     if (!both || !own)
         return STATUS_NOMEM;
     both[before ? 1 : 0] = *argument;
-    both[before ? 0 : 1] = part_text(SPAN(", "));
-    *own = part_list(GRAMMAR_SEQUENCE, both, 2);
-    *part = must_come ? *own : part_maybe(own);
+    both[before ? 0 : 1] = form_text(SPAN(", "));
+    *own = form_list(GRAMMAR_SEQUENCE, both, 2);
+    *part = must_come ? *own : form_maybe(own);
     return STATUS_OK;
 }
 
@@ -231,14 +231,14 @@ static enum status put_some(struct ask *ask, const struct grammar_part *argument
         *part = arguments[0];
         return STATUS_OK;
     }
-    struct grammar_part *either = part_array(ask, 2), *first = part_array(ask, 1 + n - half);
+    struct grammar_part *either = form_array(ask, 2), *first = form_array(ask, 1 + n - half);
     if (!either || !first)
         return STATUS_NOMEM;
     TRY(put_some(ask, arguments, parted, half, &first[0]));
     memcpy(&first[1], &parted[half], (n - half) * sizeof *first);
-    either[0] = part_list(GRAMMAR_SEQUENCE, first, 1 + n - half);
+    either[0] = form_list(GRAMMAR_SEQUENCE, first, 1 + n - half);
     TRY(put_some(ask, arguments + half, parted + half, n - half, &either[1]));
-    *part = part_list(GRAMMAR_EITHER, either, 2);
+    *part = form_list(GRAMMAR_EITHER, either, 2);
     return STATUS_OK;
 }
 
@@ -246,7 +246,7 @@ static enum status put_some(struct ask *ask, const struct grammar_part *argument
 static enum status put_list(struct ask *ask, const struct tools_parameter *list,
                             const struct grammar_part *arguments, size_t n,
                             struct grammar_part *part) {
-    struct grammar_part *parts = part_array(ask, n), *some = part_array(ask, 1);
+    struct grammar_part *parts = form_array(ask, n), *some = form_array(ask, 1);
     size_t first = 0;
     if (!parts || !some)
         return STATUS_NOMEM;
@@ -259,45 +259,45 @@ static enum status put_list(struct ask *ask, const struct tools_parameter *list,
             TRY(put_parted(ask, &arguments[i], i > first || first == n, list[i].must_come,
                            &parts[i]));
     }
-    *part = part_list(GRAMMAR_SEQUENCE, parts, n);
+    *part = form_list(GRAMMAR_SEQUENCE, parts, n);
     if (first < n || n == 0)
         return STATUS_OK;
     if (n > FREE_MAX)
         return STATUS_LIMIT;
     TRY(put_some(ask, arguments, parts, n, some));
-    *part = part_maybe(some);
+    *part = form_maybe(some);
     return STATUS_OK;
 }
 
 /* Any arguments, or none. */
 static enum status put_any_list(struct ask *ask, const struct tool *tool,
                                 struct grammar_part *part) {
-    struct grammar_part *own = part_array(ask, 3);
+    struct grammar_part *own = form_array(ask, 3);
     if (!own)
         return STATUS_NOMEM;
     TRY(put_argument(ask, tool, NULL, &own[0]));
     TRY(put_parted(ask, &own[0], true, false, &own[1]));
     own[1].max = GRAMMAR_NO_BOUND;
-    own[2] = part_list(GRAMMAR_SEQUENCE, own, 2);
-    *part = part_maybe(&own[2]);
+    own[2] = form_list(GRAMMAR_SEQUENCE, own, 2);
+    *part = form_maybe(&own[2]);
     return STATUS_OK;
 }
 
 /* A custom tool's only argument. */
 static enum status put_input(struct ask *ask, const struct tool *tool, struct grammar_part *part) {
-    struct grammar_part *parts = part_array(ask, 3);
+    struct grammar_part *parts = form_array(ask, 3);
     if (!parts)
         return STATUS_NOMEM;
-    parts[0] = part_text(SPAN(TEMPLATE_TOOL_INPUT "="));
+    parts[0] = form_text(SPAN(TEMPLATE_TOOL_INPUT "="));
     parts[1] = *tool->input;
-    parts[2] = part_text(SPAN(")"));
-    *part = part_list(GRAMMAR_SEQUENCE, parts, 3);
+    parts[2] = form_text(SPAN(")"));
+    *part = form_list(GRAMMAR_SEQUENCE, parts, 3);
     return STATUS_OK;
 }
 
 enum status tools_python_part(struct ask *ask, const struct toolbox *box, const struct tool *tool,
                               struct grammar_part *part) {
-    struct grammar_part *parts = part_array(ask, 2), *arguments;
+    struct grammar_part *parts = form_array(ask, 2), *arguments;
     struct tools_parameter *list;
     size_t n = 0;
     if (tool->input)
@@ -308,15 +308,15 @@ enum status tools_python_part(struct ask *ask, const struct toolbox *box, const 
         TRY(put_any_list(ask, tool, &parts[0]));
     } else {
         TRY(tools_parameters(ask, tool, &list, &n));
-        arguments = part_array(ask, n);
+        arguments = form_array(ask, n);
         if (!arguments)
             return STATUS_NOMEM;
         for (size_t i = 0; i < n; i++)
             TRY(put_argument(ask, tool, &list[i], &arguments[i]));
         TRY(put_list(ask, list, arguments, n, &parts[0]));
     }
-    parts[1] = part_text(SPAN(")"));
+    parts[1] = form_text(SPAN(")"));
     parts[1].region = SPAN(TOOLS_END);
-    *part = part_list(GRAMMAR_SEQUENCE, parts, 2);
+    *part = form_list(GRAMMAR_SEQUENCE, parts, 2);
     return STATUS_OK;
 }

@@ -2,8 +2,8 @@
 
 #include "base/buf.h"
 #include "model/text/grammar/pack.h"
+#include "router/api/form.h"
 #include "router/api/json_put.h"
-#include "router/api/part.h"
 
 #include <string.h>
 
@@ -167,5 +167,5 @@ enum status tools_schema_part(struct ask *ask, const json_t *schema, const json_
         buf_puts(&text, ",\"additionalProperties\":false}");
     }
     *part = (struct grammar_part){.kind = GRAMMAR_JSON_SCHEMA, .lenient = lenient};
-    return part_keep(ask, &text, &part->text);
+    return form_keep(ask, &text, &part->text);
 }

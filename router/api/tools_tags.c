@@ -1,7 +1,7 @@
 #include "router/api/tools_tags.h"
 
 #include "model/text/template/template_tools.h"
-#include "router/api/part.h"
+#include "router/api/form.h"
 #include "router/api/tools_parameters.h"
 #include "router/api/tools_schema.h"
 
@@ -74,17 +74,17 @@ static enum status put_parameter(struct ask *ask, const struct toolbox *box,
                                  const struct tool *tool, const struct tools_parameter *parameter,
                                  struct grammar_part *part) {
     const struct tool_tags *tags = &box->format->tags;
-    struct grammar_part *own = part_array(ask, 6);
+    struct grammar_part *own = form_array(ask, 6);
     if (!own)
         return STATUS_NOMEM;
-    own[0] = part_text(tags->before_name);
-    own[1] = part_text(span_of(parameter->name));
+    own[0] = form_text(tags->before_name);
+    own[1] = form_text(span_of(parameter->name));
     own[1].region = SPAN(TOOLS_PARAMETER);
-    own[2] = part_text(tags->before_value);
+    own[2] = form_text(tags->before_value);
     TRY(put_value(ask, box, tool, parameter->schema, &own[3]));
-    own[4] = part_text(tags->behind_value);
-    own[5] = part_list(GRAMMAR_SEQUENCE, own, 5);
-    *part = parameter->must_come ? own[5] : part_maybe(&own[5]);
+    own[4] = form_text(tags->behind_value);
+    own[5] = form_list(GRAMMAR_SEQUENCE, own, 5);
+    *part = parameter->must_come ? own[5] : form_maybe(&own[5]);
     return STATUS_OK;
 }
 
@@ -93,14 +93,14 @@ enum status tools_tags_part(struct ask *ask, const struct toolbox *box, const st
     struct tools_parameter *list;
     size_t n;
     TRY(tools_parameters(ask, tool, &list, &n));
-    struct grammar_part *all = part_array(ask, n + 1);
+    struct grammar_part *all = form_array(ask, n + 1);
     if (!all)
         return STATUS_NOMEM;
     for (size_t i = 0; i < n; i++)
         TRY(put_parameter(ask, box, tool, &list[i], &all[i]));
-    all[n] = part_text(box->format->tags.end);
+    all[n] = form_text(box->format->tags.end);
     all[n].region = SPAN(TOOLS_END);
-    *part = part_list(GRAMMAR_SEQUENCE, all, n + 1);
+    *part = form_list(GRAMMAR_SEQUENCE, all, n + 1);
     return STATUS_OK;
 }
 
@@ -110,17 +110,17 @@ enum status tools_tags_input(struct ask *ask, const struct toolbox *box, const s
     const struct span texts[] = {tags->before_name, SPAN(TEMPLATE_TOOL_INPUT), tags->before_value,
                                  tags->end_value,   tags->behind_value,        tags->end};
     const size_t n = sizeof texts / sizeof *texts;
-    struct grammar_part *own = part_array(ask, n);
+    struct grammar_part *own = form_array(ask, n);
     if (!own)
         return STATUS_NOMEM;
     for (size_t i = 0; i < n; i++)
-        own[i] = part_text(texts[i]);
+        own[i] = form_text(texts[i]);
     if (tool->input->parts[0].kind == GRAMMAR_UNTIL) {
         own[3].kind = GRAMMAR_UNTIL;
         own[3].region = SPAN(TOOLS_RAW);
     } else {
         own[3] = *tool->input;
     }
-    *part = part_list(GRAMMAR_SEQUENCE, own, n);
+    *part = form_list(GRAMMAR_SEQUENCE, own, n);
     return STATUS_OK;
 }

@@ -1,32 +1,32 @@
-#include "router/api/part.h"
+#include "router/api/form.h"
 
 #include "model/text/grammar/pack.h"
 
-struct grammar_part *part_array(struct ask *ask, size_t n) {
+struct grammar_part *form_array(struct ask *ask, size_t n) {
     return arena_alloc(&ask->arena, n * sizeof(struct grammar_part));
 }
 
-struct grammar_part part_text(struct span text) {
-    return part_mark(text, false);
+struct grammar_part form_text(struct span text) {
+    return form_mark(text, false);
 }
 
-struct grammar_part part_mark(struct span mark, bool special) {
+struct grammar_part form_mark(struct span mark, bool special) {
     return (struct grammar_part){.kind = special ? GRAMMAR_TOKEN : GRAMMAR_TEXT, .text = mark};
 }
 
-struct grammar_part part_regex(struct span text) {
+struct grammar_part form_regex(struct span text) {
     return (struct grammar_part){.kind = GRAMMAR_REGEX, .text = text};
 }
 
-struct grammar_part part_list(enum grammar_kind kind, const struct grammar_part *parts, size_t n) {
+struct grammar_part form_list(enum grammar_kind kind, const struct grammar_part *parts, size_t n) {
     return (struct grammar_part){.kind = kind, .parts = parts, .n = n};
 }
 
-struct grammar_part part_maybe(const struct grammar_part *part) {
+struct grammar_part form_maybe(const struct grammar_part *part) {
     return (struct grammar_part){.kind = GRAMMAR_REPEAT, .parts = part, .n = 1, .max = 1};
 }
 
-enum status part_keep(struct ask *ask, struct buf *written, struct span *kept) {
+enum status form_keep(struct ask *ask, struct buf *written, struct span *kept) {
     enum status status = buf_status(written);
     const char *copy =
         status == STATUS_OK ? arena_copy(&ask->arena, written->data, written->n) : NULL;
@@ -38,7 +38,7 @@ enum status part_keep(struct ask *ask, struct buf *written, struct span *kept) {
     return status;
 }
 
-enum status part_pack(struct ask *ask, const struct grammar_part *form) {
+enum status form_pack(struct ask *ask, const struct grammar_part *form) {
     struct span kept;
     struct buf packed;
     buf_init(&packed, GRAMMAR_PACKED_MAX);
@@ -47,7 +47,7 @@ enum status part_pack(struct ask *ask, const struct grammar_part *form) {
         buf_fini(&packed);
         return status;
     }
-    TRY(part_keep(ask, &packed, &kept));
+    TRY(form_keep(ask, &packed, &kept));
     ask->sampling.grammar = (const void *)kept.bytes;
     ask->sampling.n_grammar = (uint32_t)kept.n;
     return STATUS_OK;
