@@ -41,13 +41,14 @@ static const struct option_spec table[] = {
      .help =
          "the model's id for clients; default: ORG/NAME of a hub's cache, else the file's stem"},
     {"generation-config", OPTION_CHOICE, AT(no_generation), "auto", "router", NULL,
-     .help = "auto: the model's own sampling defaults hold where a request is silent",
+     .help = "auto: the model's own sampling defaults apply where a request sets none",
      .choices = "auto none"},
     {"tool-format", OPTION_WORD, AT(tool_format), "auto", "router", NULL,
-     .help = "how the model writes calls of tools; auto: by its template; none: it calls none",
+     .help =
+         "the format of the model's tool calls; auto: by its template; none: no tools are called",
      .choices = "auto none", .words = tool_format_word},
     {"default-max-tokens", OPTION_UINT, AT(default_max_tokens), "0", "router", "N",
-     .help = "tokens of an answer where a request is silent; 0: the rest of the context, 16 for "
+     .help = "tokens of an answer if the request sets no limit; 0: the rest of the context, 16 for "
              "completions",
      .max = INT32_MAX},
     {"listen", OPTION_STRING, AT(listen), "127.0.0.1:8000", "router", "HOST:PORT",
@@ -59,7 +60,7 @@ static const struct option_spec table[] = {
     {"queue", OPTION_UINT, AT(queue), "1024", "router", "N",
      .help = "sequences that may wait for a worker; more are refused with 429", .max = 1000000},
     {"max-sequences", OPTION_UINT, AT(max_sequences), "16384", "router", "N",
-     .help = "sequences alive at once, waiting ones included", .min = 1, .max = 1000000},
+     .help = "sequences at once, including waiting ones", .min = 1, .max = 1000000},
     {"roles", OPTION_CHOICE, AT(roles), "load", "router", NULL,
      .help = "load: a decode worker computes a prompt that would wait longer at a prefill worker, "
              "and prefill workers decode while decode workers have no blocks; fixed: neither",
@@ -70,28 +71,28 @@ static const struct option_spec table[] = {
     {"keys", OPTION_STRING, AT(keys), NULL, "cluster", "DIR",
      .help = "the cluster's CURVE keys; needed beyond this host"},
     {"api-keys", OPTION_STRING, AT(api_keys), NULL, "router", "FILE",
-     .help =
-         "one key a line; then clients must send one. Behind a key: concurrent=N, per-minute=N, "
-         "cache-salt=TEXT"},
+     .help = "one key a line; then clients must send one. After a key: concurrent=N, per-minute=N, "
+             "cache-salt=TEXT"},
     {"tls-cert", OPTION_STRING, AT(tls_cert), NULL, "router", "FILE",
      .help = "PEM: the server's certificate, then those that lead to its root; clients then speak "
              "https. SIGHUP reads it again"},
     {"tls-key", OPTION_STRING, AT(tls_key), NULL, "router", "FILE",
      .help = "PEM: the certificate's key, without a passphrase, not readable by others"},
     {"tls-check", OPTION_DURATION, AT(tls_check_ns), "60s", "router", NULL,
-     .help = "how often these files are looked at, and read again where they are others now; 0: on "
-             "SIGHUP alone"},
+     .help = "how often these files are checked, and read again if they have changed; 0: on SIGHUP "
+             "only"},
     {"tls-client-ca", OPTION_STRING, AT(tls_client_ca), NULL, "router", "FILE",
-     .help = "PEM: clients need a certificate that one of these signed; default: none"},
+     .help = "PEM: clients need a certificate signed by one of these; default: none"},
     {"admin-keys", OPTION_STRING, AT(admin_keys), NULL, "router", "FILE",
-     .help = "one key a line; then /admin/ needs one. Without: no key there from this host, and "
-             "none will do where there are api-keys"},
+     .help = "one key a line; then /admin/ needs one. Default: /admin/ is open to this host "
+             "without a key, and closed if api-keys is set"},
     {"allow-host", OPTION_LIST, AT(hosts), NULL, "router", "NAME",
-     .help = "names of this server in addition to localhost and addresses, where it listens on a "
-             "loopback address: requests for others are refused",
+     .help = "names of this server besides localhost and addresses, if it listens on a loopback "
+             "address: requests for other names are refused",
      .max = 64},
     {"cors-origins", OPTION_LIST, AT(origins), NULL, "router", "ORIGIN",
-     .help = "pages of these origins may read answers; default: none but our own", .max = 64},
+     .help = "pages of these origins may read answers; default: the server's own page only",
+     .max = 64},
     {"page", OPTION_CHOICE, AT(no_page), "on", "router", NULL,
      .help = "the chat page at /, with the cluster's picture", .choices = "on off"},
     {"siblings", OPTION_BOOL, AT(siblings), NULL, NULL, NULL,
@@ -101,28 +102,25 @@ static const struct option_spec table[] = {
     {"text-threads", OPTION_UINT, AT(text_threads), "2", "router", "N",
      .help = "threads for long bodies, templates, tokenizing", .min = 1, .max = 256},
     {"hang-timeout", OPTION_DURATION, AT(hang_ns), "1s", "router", NULL,
-     .help = "a worker that says nothing for this long, or for four of its steps where these take "
-             "longer, is taken for hung: others go on with its requests, if there are others",
+     .help = "a worker that sends nothing for this long, or for four of its steps if these take "
+             "longer, is considered hung: other workers continue its requests",
      .min = TIMEOUT_MIN},
     {"worker-wait", OPTION_DURATION, AT(worker_wait_ns), "5s", "router", NULL,
-     .help = "where no worker is ready, admitted requests wait this long for one (new ones are "
-             "refused), "
-             "and after a restart so do "
-             "clients in a socket that was handed over"},
+     .help = "while no worker is ready, admitted requests wait this long for one (new ones are "
+             "refused), and after a restart so do clients of a socket that was handed over"},
     {"deadline", OPTION_DURATION, AT(deadline_ns), "0", "router", NULL,
-     .help = "most time for a call, after which it ends with 504; 0: none"},
+     .help = "time limit of a call, which then ends with 504; 0: none"},
     {"ping", OPTION_DURATION, AT(silence_ns), "15s", "router", NULL,
-     .help = "a stream that says nothing for this long gets a comment, so that no proxy closes it; "
-             "0: none"},
+     .help = "a stream without data for this long gets a comment, so that proxies keep it open; 0: "
+             "none"},
     {"max-body", OPTION_SIZE, AT(max_body), "32MiB", "router", NULL,
-     .help = "bytes of a request's body; more are a 413", .min = 1024, .max = 1u << 30},
+     .help = "bytes of a request's body; more are refused with 413", .min = 1024, .max = 1u << 30},
     {"body-memory", OPTION_SIZE, AT(body_memory), "256MiB", "router", NULL,
-     .help = "bytes of all bodies together that were read and not yet parsed; more are a 503",
+     .help = "bytes of all bodies that are read and not yet parsed; more are refused with 503",
      .min = 65536, .max = 1ull << 40},
     {"output-memory", OPTION_SIZE, AT(output_memory), "256MiB", "router", NULL,
-     .help =
-         "bytes of all answers together that clients have not read; past it a whole answer is a "
-         "503, and streams go on as far as they are read",
+     .help = "bytes of all answers that clients have not read; above it a whole answer is refused "
+             "with 503, and a stream waits until its client reads",
      .min = 65536, .max = 1ull << 40},
     {"max-connections", OPTION_UINT, AT(max_connections), "16384", "router", "N",
      .help = "open client connections; also requests that are open at once", .min = 1,
@@ -130,19 +128,18 @@ static const struct option_spec table[] = {
     {"max-streams", OPTION_UINT, AT(max_streams), "100", "router", "N",
      .help = "requests at once on one HTTP/2 connection", .min = 1, .max = 10000},
     {"http2-ping", OPTION_DURATION, AT(ping_ns), "0", "router", NULL,
-     .help = "an HTTP/2 client that is silent for this long while it waits is asked whether it is "
-             "there, and closed after as long again; 0: never"},
+     .help = "an HTTP/2 client that is silent for this long while it waits is sent a PING, and "
+             "closed after as long again; 0: never"},
     {"idle-timeout", OPTION_DURATION, AT(idle_ns), "120s", "router", NULL,
      .help = "a connection without a request is closed after this", .min = TIMEOUT_MIN},
     {"head-timeout", OPTION_DURATION, AT(head_ns), "10s", "router", NULL,
-     .help = "most time for a request's head", .min = TIMEOUT_MIN},
+     .help = "time limit of a request's head", .min = TIMEOUT_MIN},
     {"body-timeout", OPTION_DURATION, AT(body_ns), "120s", "router", NULL,
-     .help = "most time for a request's body; a pause of 30 s or less than 1 KiB/s end it too",
+     .help = "time limit of a request's body; a pause of 30 s or a rate below 1 KiB/s also ends it",
      .min = TIMEOUT_MIN},
     {"stall-timeout", OPTION_DURATION, AT(stall_ns), "30s", "router", NULL,
-     .help = "a client that takes nothing of its answer for this long is closed; after 2 s at most "
-             "where "
-             "memory for answers is scarce",
+     .help = "a client that reads nothing of its answer for this long is closed; after at most 2 s "
+             "while memory for answers is scarce",
      .min = TIMEOUT_MIN},
     {"drain", OPTION_DURATION, AT(drain_ns), "30s", "router", NULL,
      .help = "how long running answers may take after SIGTERM"},
@@ -176,7 +173,7 @@ static const char *origin_fault(const char *origin) {
     if (!mark || mark == origin || !mark[3])
         return "is not of the form SCHEME://HOST or SCHEME://HOST:PORT";
     if (strpbrk(mark + 3, "/?#"))
-        return "has something behind the host: an origin ends there, without a slash";
+        return "has text after the host: an origin ends there, without a slash";
     bool is_http = strncmp(origin, "http://", 7) == 0,
          is_https = strncmp(origin, "https://", 8) == 0;
     if (strcspn(origin, letters) < (size_t)(mark - origin) ||

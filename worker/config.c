@@ -33,7 +33,8 @@ static const struct option_spec table[] = {
     {"name", OPTION_STRING, AT(name), NULL, NULL, "NAME",
      .help = "this worker's name in its cluster; picks [worker.NAME] of the file"},
     {"role", OPTION_CHOICE, AT(role), "mixed", "worker", NULL,
-     .help = "what it is preferred for; every worker can do both", .words = worker_role_name},
+     .help = "what the worker is preferred for; every worker can prefill and decode",
+     .words = worker_role_name},
     {"model", OPTION_STRING, AT(model), NULL, "cluster worker", "PATH",
      .help = "a .gguf file, a folder with config.json, safetensors and a tokenizer, ORG/NAME or a "
              "folder of a hub's cache, or \"hash\" for the oracle that needs none; the same for "
@@ -43,7 +44,7 @@ static const struct option_spec table[] = {
      .choices = "auto dummy"},
     {"routers", OPTION_LIST, AT(routers), NULL, "worker", "ENDPOINT",
      .help = "announce endpoints of the routers to serve (ipc://, tcp:// or dns://NAME:PORT: every "
-             "address behind the name, asked for again every 2 s)",
+             "address of the name, resolved again every 2 s)",
      .max = LINKS_ROUTERS_MAX},
     {"dns-server", OPTION_STRING, AT(dns_server), NULL, "worker", "ADDRESS",
      .help = "DNS servers, IP or IP:PORT, several with commas; default: those of /etc/resolv.conf"},
@@ -58,9 +59,8 @@ static const struct option_spec table[] = {
     {"backend", OPTION_WORD, AT(backend), "cpu", "worker", "NAME", .help = "what computes",
      .words = backend_word},
     {"numerics", OPTION_WORD, AT(numerics), "auto", "worker", NULL,
-     .help = "exact: the bits of a CPU worker, whose streams it then takes over; fast: what a GPU "
-             "does best; auto: fast where the "
-             "backend can",
+     .help = "exact: the bits of a CPU worker, so that they can continue each other's streams; "
+             "fast: the GPU's fastest kernels; auto: fast if the backend has it",
      .choices = "auto exact fast"},
     {"devices", OPTION_UINT, AT(devices), "0", "worker", "N",
      .help = "ordinal of the GPU that the backend computes on; of several ranks, the first one's",
@@ -70,26 +70,25 @@ static const struct option_spec table[] = {
     {"cuda-graphs", OPTION_BOOL, AT(cuda_graphs), "yes", "worker", NULL,
      .help = "on a GPU, steps that decode are launched as one graph instead of kernel by kernel"},
     {"steps-ahead", OPTION_BOOL, AT(steps_ahead), "yes", "worker", NULL,
-     .help = "on a GPU, a step that decodes begins before the one before it was read, where it is "
-             "the same again; of one rank"},
+     .help = "on a GPU, with one rank, a decode step begins before the results of the previous one "
+             "are read, if the batch is the same"},
     {"tp", OPTION_UINT, AT(tp), "1", "worker", "N",
      .help = "tensor-parallel size: how many ranks share the model", .min = 1,
      .max = COMM_RANKS_MAX},
     {"sums", OPTION_CHOICE, AT(sums), "auto", "worker", NULL,
-     .help =
-         "how sums over the ranks are taken: device: by the GPUs, which must reach each other's "
-         "memory; nccl: by the GPUs, to which NCCL brings the numbers; host: by the host; "
-         "auto: the first of these that there is",
+     .help = "how sums over the ranks are computed: device: by the GPUs, which must reach each "
+             "other's memory; nccl: by the GPUs, from what NCCL gathers; host: by the host; auto: "
+             "the first of these that works",
      .choices = "auto device nccl host"},
     {"ranks-here", OPTION_UINT, AT(ranks_here), "0", "worker", "N",
-     .help = "ranks that this process holds; 0: all, of a follower all that are left",
+     .help = "ranks that this process holds; 0: all; for a follower, all that are left",
      .max = COMM_RANKS_MAX},
     {"rank-listen", OPTION_STRING, AT(rank_listen), NULL, "worker", "ADDRESS",
-     .help = "where processes with the other ranks come to (ipc://PATH)"},
+     .help = "where the processes with the other ranks connect to (ipc://PATH)"},
     {"follow", OPTION_STRING, AT(follow), NULL, "worker", "ADDRESS",
-     .help = "hold ranks of the worker that listens there (its --rank-listen), nothing else"},
+     .help = "only hold ranks of the worker that listens at this address (its --rank-listen)"},
     {"kv-dtype", OPTION_WORD, AT(kv_dtype), "auto", "worker", NULL,
-     .help = "numbers of the KV cache; auto: f32 where all matrices are f32, else f16",
+     .help = "number format of the KV cache; auto: f32 if all matrices are f32, else f16",
      .choices = "auto f16 f32"},
     {"threads", OPTION_UINT, AT(threads), "0", "worker", "N",
      .help = "threads that compute; 0: one per core this process may use", .max = 1024},
@@ -99,14 +98,15 @@ static const struct option_spec table[] = {
          "all that fit",
      .max = 1u << 26},
     {"chunk-tokens", OPTION_UINT, AT(chunk_tokens), "0", "worker", "N",
-     .help = "most tokens of a step, fewer of prompts where 120 ms compute less; 0: 512",
+     .help =
+         "tokens per step (0: 512); fewer prompt tokens if a step would take longer than 120 ms",
      .max = 65536},
     {"max-batch", OPTION_UINT, AT(max_batch), "0", "worker", "N",
      .help = "sequences of a step; 0: one for each 256 tokens of KV, 64 to 256", .max = 1024},
     {"context", OPTION_UINT, AT(context), "0", "worker", "N",
-     .help = "most tokens of a sequence; 0: the model's", .max = 1u << 24},
+     .help = "tokens of a sequence, at most; 0: the model's", .max = 1u << 24},
     {"kv-transport", OPTION_WORD, AT(kv_transport), "auto", "worker", NULL,
-     .help = "how KV goes to decode workers; auto: by where they are", .choices = "auto",
+     .help = "how KV is sent to decode workers; auto: by their host", .choices = "auto",
      .words = transport_word},
     {"step-us", OPTION_UINT, AT(step_us), "0", "worker", "N",
      .help = "hash only: how long a step lasts, asleep", .max = 10000000},
@@ -150,11 +150,11 @@ static void check_ranks(const struct config *config, struct buf *errors) {
     bool others = config->ranks_here > 0 && config->ranks_here < config->tp;
     if (others && !config->rank_listen[0] && !config->dry_run)
         options_complain(options, "rank-listen",
-                         "is needed: where processes with the other ranks come to", errors);
+                         "is needed: where the processes with the other ranks connect to", errors);
     if (config->rank_listen[0] && !others)
-        options_complain(
-            options, "rank-listen",
-            "is for workers that hold fewer ranks (--ranks-here) than there are (--tp)", errors);
+        options_complain(options, "rank-listen",
+                         "is for workers that hold fewer ranks (--ranks-here) than --tp has",
+                         errors);
     if (config->rank_listen[0])
         check_address(errors, options, "rank-listen", config->rank_listen);
 }

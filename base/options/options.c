@@ -64,14 +64,14 @@ static bool read_flags(struct options *options, int argc, char **argv) {
         ok = flags[i].doc != NULL;
     }
     if (ok && program->section) {
-        flags[n] =
-            (struct argp_option){.name = "print-config",
-                                 .key = PRINT_KEY,
-                                 .doc = "Print all that a file can say, as it is now, and end"};
+        flags[n] = (struct argp_option){
+            .name = "print-config",
+            .key = PRINT_KEY,
+            .doc = "Print all options of the file with their present values and exit"};
         flags[n + 1] = (struct argp_option){
             .name = "check-config",
             .key = CHECK_KEY,
-            .doc = "End before anything begins: with 0 where the configuration is right"};
+            .doc = "Check the configuration and exit; the status is 0 if it is valid"};
     }
     if (ok) {
         struct argp argp = {.options = flags, .parser = on_flag, .doc = program->doc};

@@ -160,7 +160,7 @@ static void enter_section(struct reader *reader, const char *name, size_t n) {
     }
     for (unsigned i = 0; i < reader->n_sections; i++) {
         if (strcmp(reader->seen_sections[i], reader->section) == 0) {
-            COMPLAIN(reader, "section [%s] is there twice\n", reader->section);
+            COMPLAIN(reader, "section [%s] appears twice\n", reader->section);
             return;
         }
     }
@@ -204,7 +204,7 @@ static void read_section(struct reader *reader, const char *at) {
         return;
     }
     reader->skip = true;
-    COMPLAIN(reader, "expected [section] and nothing behind it\n");
+    COMPLAIN(reader, "expected [section] and nothing after it\n");
 }
 
 /* "key = value" or "key: value", with blanks around both. */

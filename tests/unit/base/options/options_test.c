@@ -225,7 +225,7 @@ START_TEST(each_mistake_is_named_with_file_and_line) {
         {"[worker]\nkv_blocks = 1\nkv_blocks = 2\n",
          ":3: key \"kv_blocks\" is already set in line 2"},
         {"[worker]\nfast = 1\n[cluster]\n[worker]\nfast = 1\n",
-         ":4: section [worker] is there twice"},
+         ":4: section [worker] appears twice"},
         {"[cluster]\nkv_blocks = 1\n", ":2: key \"kv_blocks\" does not belong in [cluster]"},
         {"[wörker]\n", ":1: unknown section"},
         {"[worker.]\n", ":1: unknown section"},
