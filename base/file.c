@@ -34,7 +34,7 @@ static enum status cannot_open(const char *path, int reason, struct error *error
     ssize_t n = reason == ENOENT ? readlink(path, target, sizeof target) : -1;
     if (n > 0)
         return error_set(error, STATUS_NOT_FOUND,
-                         "%s: cannot open it: it is a link to %.*s, which is not there", path,
+                         "%s: cannot open it: it is a link to %.*s, which does not exist", path,
                          (int)n, target);
     return error_set(error, reason == ENOENT ? STATUS_NOT_FOUND : STATUS_IO,
                      "%s: cannot open it: %s", path, strerror(reason));
@@ -48,9 +48,7 @@ static enum status check_pointer(const char *path, const void *bytes, uint64_t n
     if (n < sizeof begin - 1 || memcmp(bytes, begin, sizeof begin - 1) != 0)
         return STATUS_OK;
     return error_set(error, STATUS_CORRUPT,
-                     "%s: a pointer of Git LFS, not the file: `git lfs pull` in its folder "
-                     "fetches it",
-                     path);
+                     "%s: a Git LFS pointer, not the file: run `git lfs pull` in its folder", path);
 }
 
 enum status file_open(const char *path, int *fd, uint64_t *n_bytes, struct error *error) {

@@ -22,7 +22,7 @@
 /* Is it application/grpc, or that with "+proto", with or without parameters? NULL is not. */
 bool grpc_is_type(const char *content_type);
 
-/* "100m" and its like, at most 8 digits and a unit, in nanoseconds; false: it is no timeout. What
+/* "100m" and its like, at most 8 digits and a unit, in nanoseconds; false: it is not a timeout. What
  * exceeds 64 bits is UINT64_MAX. */
 NODISCARD bool grpc_timeout(const char *text, uint64_t *ns);
 

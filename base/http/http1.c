@@ -121,7 +121,7 @@ static bool feed_head(struct http1 *http1, const char *bytes, size_t n, size_t *
     if (http1->line_start > 0)
         return end_head(http1, preface);
     if (http1->skipped_blank)
-        return http1_refuse(http1, 400, "there is no request line");
+        return http1_refuse(http1, 400, "the request line is missing");
     http1->skipped_blank = true;
     buf_clear(&http1->head);
     return true;

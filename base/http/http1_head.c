@@ -143,7 +143,7 @@ static bool check_transfer_coding(struct http1 *http1) {
     if (http1->minor == 0)
         return http1_refuse(http1, 400, "HTTP/1.0 has no Transfer-Encoding");
     if (header_find(http1->fields, http1->n_fields, "content-length"))
-        return http1_refuse(http1, 400, "both Transfer-Encoding and Content-Length are there");
+        return http1_refuse(http1, 400, "both Transfer-Encoding and Content-Length are set");
     if (!last_chunked || n_chunked > 1)
         return http1_refuse(http1, 400, "the last transfer coding, and no other, must be chunked");
     if (n_other)

@@ -173,7 +173,7 @@ static int on_invalid_header(nghttp2_session *session, const nghttp2_frame *fram
     (void)n_value;
     (void)flags;
     if (stream && stream->state == HTTP2_HEAD)
-        http2_request_bad(stream, 400, "a header field's name or value holds a byte it may not");
+        http2_request_bad(stream, 400, "a header field's name or value contains a forbidden byte");
     return 0;
 }
 

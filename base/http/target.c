@@ -75,7 +75,7 @@ static char *origin_of(char *target) {
 const char *target_read(char *text, bool options, struct target *target) {
     for (const char *at = text; *at; at++)
         if (*at <= ' ' || *at >= 0x7f || *at == '#') /* char may be signed: both ends are refused */
-            return "the request target holds a byte it may not";
+            return "the request target contains a forbidden byte";
     *target = (struct target){.path = text, .query = "", .as_sent = true};
     if (strcmp(text, "*") == 0)
         return options ? NULL : "the target '*' is for OPTIONS alone";

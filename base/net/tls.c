@@ -77,7 +77,7 @@ static enum status read_chain(struct tls_context *context, SSL_CTX *ssl, BIO *bi
     X509 *cert = PEM_read_bio_X509_AUX(bio, NULL, NULL, NULL);
     if (!cert)
         return error_set(error, STATUS_INVALID, "%s: %s", context->cert,
-                         is_at_end() ? "no PEM certificate in it" : why());
+                         is_at_end() ? "contains no PEM certificate" : why());
     note_time(context, cert);
     bool taken = SSL_CTX_use_certificate(ssl, cert) == 1;
     X509_free(cert);
@@ -110,7 +110,7 @@ static enum status read_key(const struct tls_context *context, SSL_CTX *ssl, BIO
                          "user alone",
                          context->key);
     if (!key)
-        return error_set(error, STATUS_INVALID, "%s: no PEM private key in it", context->key);
+        return error_set(error, STATUS_INVALID, "%s: contains no PEM private key", context->key);
     bool fits = X509_check_private_key(SSL_CTX_get0_certificate(ssl), key) == 1;
     bool taken = fits && SSL_CTX_use_PrivateKey(ssl, key) == 1;
     EVP_PKEY_free(key);
@@ -135,7 +135,7 @@ static enum status read_roots(const char *path, SSL_CTX *ssl, bool is_server, BI
     }
     if (n == 0 || !is_at_end())
         return error_set(error, STATUS_INVALID, "%s: %s", path,
-                         is_at_end() ? "no PEM certificate in it" : why());
+                         is_at_end() ? "contains no PEM certificate" : why());
     return STATUS_OK;
 }
 

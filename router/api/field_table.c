@@ -220,8 +220,8 @@ static const struct field_row rows[] = {
     {"thinking_token_budget", .refused = BOTH},
     {"timeout", .served = BOTH, .type = FIELD_REAL, AT(timeout_s), .min = 0,
      .max = ASK_TIMEOUT_S_MAX,
-     .says = "seconds for the whole call, then it ends with 504; the least of this, the header "
-             "`x-request-timeout` and `--deadline` holds",
+     .says = "seconds for the whole call, then it ends with 504; the smallest of this, the header "
+             "`x-request-timeout` and `--deadline` applies",
      .otherwise = "0: none"},
     {"timings_per_token", .idle = BOTH},
     {"tool_choice", .served = CHAT, .refused = TEXT, .type = FIELD_ANY, .neutral = "none",

@@ -223,7 +223,7 @@ def bad_files_end_the_start(certificates):
         (["--tls-cert", path("none"), "--tls-key", path("first.key")], "none: cannot open it", 75),
         (["--tls-cert", path("first.crt"), "--tls-key", path("second.key")], "second.key: not the key of the certificate in"),
         (["--tls-cert", path("first.crt"), "--tls-key", path("open.key")], "open.key: others can read it (mode 644)"),
-        (["--tls-cert", path("first.key"), "--tls-key", path("first.key")], "first.key: no PEM certificate in it"),
+        (["--tls-cert", path("first.key"), "--tls-key", path("first.key")], "first.key: contains no PEM certificate"),
     )
     for flags, words, *code in rows:
         done = subprocess.run([str(BIN / "tandem-router"), "--model", "hash", "--listen", "127.0.0.1:0", "--announce",

@@ -220,7 +220,7 @@ START_TEST(a_link_that_leads_nowhere_says_where) {
     ck_assert_int_eq(symlink("../blobs/8a6f", path), 0);
     ck_assert(file_is_there("/tmp", path + 5, shown, sizeof shown));
     ck_assert_int_eq(read_and_map(path, &error), STATUS_NOT_FOUND);
-    ck_assert_msg(strstr(error.text, "it is a link to ../blobs/8a6f, which is not there"), "%s",
+    ck_assert_msg(strstr(error.text, "it is a link to ../blobs/8a6f, which does not exist"), "%s",
                   error.text);
     unlink(path);
     ck_assert(!file_is_there("/tmp", path + 5, shown, sizeof shown));
