@@ -59,7 +59,7 @@ void model_add_stops(struct model *model) {
     add_stops(model);
     if (model->config.lacks_stops)
         remarks_add(&model->remarks,
-                    "more than %u token ids end an answer in the model's files together: token %u "
-                    "and those that are named behind it are not used",
+                    "the model's files name more than %u token ids that end an answer: token %u "
+                    "and those after it are not used",
                     CONFIG_STOPS_MAX, model->config.first_lacked);
 }

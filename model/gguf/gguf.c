@@ -43,7 +43,7 @@ static enum status read_value(struct gguf_cursor *cursor, uint32_t index) {
     /* Now, while its page is there: the walk over the value may hand it back. */
     struct map_key key = gguf_hash(gguf, value->key.bytes, value->key.n);
     if (map_get(&gguf->value_by_key, key, &earlier) == STATUS_OK)
-        return gguf_cursor_fail(cursor, STATUS_CORRUPT, "key \"%.*s\" is there twice",
+        return gguf_cursor_fail(cursor, STATUS_CORRUPT, "key \"%.*s\" appears twice",
                                 span_shown(value->key), value->key.bytes);
     TRY(map_put(&gguf->value_by_key, key, index));
     TRY(gguf_cursor_u32(cursor, "a value's type", &type));
@@ -116,7 +116,7 @@ static enum status read_tensor(struct gguf_cursor *cursor, uint32_t index, uint6
     TRY(size_tensor(cursor, type, tensor));
     struct map_key key = gguf_hash(gguf, name.bytes, name.n);
     if (map_get(&gguf->tensor_by_name, key, &earlier) == STATUS_OK)
-        return gguf_cursor_fail(cursor, STATUS_CORRUPT, "tensor %s is there twice", tensor->name);
+        return gguf_cursor_fail(cursor, STATUS_CORRUPT, "tensor %s appears twice", tensor->name);
     return map_put(&gguf->tensor_by_name, key, index);
 }
 

@@ -211,8 +211,8 @@ enum status members_look(const struct members_file *file, struct remarks *remark
     struct look look = {.file = file, .error = error};
     TRY(look_into(&look, file->place, "", file->object));
     tell(&look.undone, file->name, "is not done here", "are not done here", remarks);
-    tell(&look.untyped, file->name, "is of a type that means nothing there; it is not used",
-         "are of types that mean nothing there; they are not used", remarks);
+    tell(&look.untyped, file->name, "has a type without a meaning; it is not used",
+         "have types without a meaning; they are not used", remarks);
     tell(&look.unknown, file->name, "is not known here and was not looked at",
          "are not known here and were not looked at", remarks);
     return STATUS_OK;

@@ -137,7 +137,7 @@ const struct member_row members_config[] = {
      "label2id num_labels classifier_dropout summary_type summary_activation summary_use_proj "
      "summary_first_dropout summary_proj_to_labels",
      0},
-    {KIN_ALL, MEMBER_NOTHING, "no sequence is filled up", "pad_token_id", 0},
+    {KIN_ALL, MEMBER_NOTHING, "sequences are not padded", "pad_token_id", 0},
     {KIN_ALL, MEMBER_NOTHING, "max_position_embeddings or seq_length says it",
      "max_sequence_length model_max_length tokenizer_model_max_length seq_length", 0},
     {0, 0, NULL, NULL, 0},

@@ -31,7 +31,7 @@ const struct member_row members_generation[] = {
     {KIN_ALL, MEMBER_NOTHING, "the context is config.json's", "max_length max_window_size", 0},
     {KIN_ALL, MEMBER_NOTHING, "of beams alone", "length_penalty early_stopping renormalize_logits",
      0},
-    {KIN_ALL, MEMBER_NOTHING, "no sequence is filled up, no number is not one",
+    {KIN_ALL, MEMBER_NOTHING, "sequences are not padded, logits are not filtered",
      "pad_token_id remove_invalid_values", 0},
     {KIN_ALL, MEMBER_NOTHING, "origins",
      "_from_model_config _commit_hash transformers_version trust_remote_code auto_map", 0},
@@ -67,7 +67,7 @@ const struct member_row members_tokenizer[] = {
      0}, /* model_members.c compares the first with them */
     {KIN_ALL, MEMBER_NOTHING, "answers are given as their tokens spell them",
      "clean_up_tokenization_spaces spaces_between_special_tokens", 0},
-    {KIN_ALL, MEMBER_NOTHING, "texts are neither cut nor filled up",
+    {KIN_ALL, MEMBER_NOTHING, "texts are neither cut nor padded",
      "model_max_length max_len max_length padding_side truncation_side truncation_strategy stride "
      "pad_to_multiple_of pad_token_type_id truncation padding max_lenght",
      0},
@@ -82,7 +82,7 @@ const struct member_row members_tokenizer[] = {
      "model_input_names use_default_system_prompt return_token_type_ids response_template "
      "response_schema chat_control_tokens model_specific_special_tokens",
      0},
-    {KIN_ALL, MEMBER_NOTHING, "of pictures and sound, whose tokens stand in the vocabulary",
+    {KIN_ALL, MEMBER_NOTHING, "of pictures and sound, whose tokens are in the vocabulary",
      "image_token audio_token video_token vision_bos_token vision_eos_token boi_token eoi_token "
      "image_break_token image_end_token",
      0},
@@ -94,7 +94,7 @@ const struct member_row members_special[] = {
     {KIN_ALL, MEMBER_TYPED, "l", "additional_special_tokens", 0},
     {KIN_ALL, MEMBER_TYPED, "lo", "extra_special_tokens", 0},
     {KIN_ALL, MEMBER_NOTHING, "of encoders", "sep_token cls_token mask_token", 0},
-    {KIN_ALL, MEMBER_NOTHING, "of pictures and sound, whose tokens stand in the vocabulary",
+    {KIN_ALL, MEMBER_NOTHING, "of pictures and sound, whose tokens are in the vocabulary",
      "image_token audio_token video_token vision_bos_token vision_eos_token boi_token eoi_token "
      "image_break_token image_end_token",
      0},

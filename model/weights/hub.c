@@ -142,9 +142,10 @@ static enum status find_snapshot(const char *folder, char path[PATH_MAX], struct
                       "%s: has no refs/main, and %u snapshots: name the folder of one of them (%s)",
                       snapshots, names->n_there, show(names, text, sizeof text));
     if (status == STATUS_OK && !file_is_folder(path))
-        status = error_passing(
-            error, STATUS_NOT_FOUND, "%s/refs/main: names the snapshot %s, which is not there (%s)",
-            folder, commit, names->n ? show(names, text, sizeof text) : "there is none");
+        status =
+            error_passing(error, STATUS_NOT_FOUND,
+                          "%s/refs/main: names the snapshot %s, which does not exist (%s)", folder,
+                          commit, names->n ? show(names, text, sizeof text) : "there is none");
     free(names);
     return status;
 }
@@ -226,8 +227,8 @@ static enum status look_up(const char *id, char folder[PATH_MAX], struct error *
     TRY(join(folder, cache, name, error));
     if (!file_is_folder(folder))
         return error_passing(error, STATUS_NOT_FOUND,
-                             "%s: no such file or folder, nor %s in the hub's cache (%s): nothing "
-                             "is fetched here; `hf download %s` does",
+                             "%s: no such file or folder, nor %s in the hub's cache (%s): fetch it "
+                             "with `hf download %s`",
                              id, name, cache, id);
     return STATUS_OK;
 }

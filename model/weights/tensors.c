@@ -317,7 +317,7 @@ enum status tensors_matrix(const struct tensors *tensors, const char *stem, uint
             break;
         case CONFIG_METHOD_NONE:
             return error_field(error, STATUS_CORRUPT, layer.name,
-                               "%s: tensor %s is there, but config.json has no quantization_config",
+                               "%s: has tensor %s, but config.json has no quantization_config",
                                tensors->config->name, layer.name);
         }
     } else {

@@ -145,7 +145,7 @@ static enum status compile_kind(struct compile *compile, const struct grammar_pa
                                 uint32_t from, uint32_t to, uint32_t depth) {
     if (compile->program->in_json && !fits_json_string(part->kind))
         return error_set(compile->error, STATUS_UNSUPPORTED,
-                         "special tokens and JSON cannot stand in a JSON string");
+                         "special tokens and JSON cannot be part of a JSON string");
     switch (part->kind) {
     case GRAMMAR_TEXT:
         program_empty(compile->program, program_text(compile->program, from, part->text), to);

@@ -163,7 +163,7 @@ enum status grammar_unpack(struct span bytes, struct arena *arena, const struct 
         return error_set(error, STATUS_CORRUPT, "a packed grammar of version %d says %d",
                          version_of(made), version);
     if (unpack.left.n > 0)
-        return error_set(error, STATUS_CORRUPT, "%zu bytes behind the packed grammar",
+        return error_set(error, STATUS_CORRUPT, "%zu bytes after the packed grammar",
                          unpack.left.n);
     *part = made;
     return STATUS_OK;

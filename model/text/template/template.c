@@ -73,7 +73,7 @@ enum status template_render(const struct template *chosen, const struct template
     if (!chosen->kind)
         return error_set(error, STATUS_UNSUPPORTED, "the model has no chat template");
     if (input->n_messages == 0)
-        return error_field(error, STATUS_INVALID, "messages", "there is no message");
+        return error_field(error, STATUS_INVALID, "messages", "the list of messages is empty");
     if (input->n_messages > TEMPLATE_MESSAGES_MAX)
         return error_field(error, STATUS_LIMIT, "messages", "%zu messages, at most %u are taken",
                            input->n_messages, TEMPLATE_MESSAGES_MAX);

@@ -205,7 +205,7 @@ static enum status render(const struct template *chosen, const struct template_i
         TRY(template_refuse_calls(chosen, input, error));
     if (input->continue_final_message && input->messages[input->n_messages - 1].has_calls)
         return error_field(error, STATUS_INVALID, "continue_final_message",
-                           "the last message ends with a call, behind which no text goes on");
+                           "the last message ends with a call, which cannot be continued");
     buf_init(&written.text, 0);
     buf_init(&written.ends, 0);
     enum status status = add_all(chosen, input, &written, prompt, error);

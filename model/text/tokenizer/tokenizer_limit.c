@@ -44,8 +44,9 @@ static void drop_end(const struct vocabulary *vocabulary, uint32_t n_rows, uint3
     if (*id == TOKEN_NONE || *id < n_rows)
         return;
     struct span text = vocabulary_bytes(vocabulary, *id);
-    remarks_add(remarks, "the tokenizer's %s is %u \"%.*s\", which has no row; it is not used",
-                name, *id, span_shown(text), text.bytes);
+    remarks_add(remarks,
+                "the tokenizer's %s is %u \"%.*s\", which has no embedding; it is not used", name,
+                *id, span_shown(text), text.bytes);
     *id = TOKEN_NONE;
 }
 
@@ -61,8 +62,8 @@ static void drop_ends(const struct tokenizer *tokenizer, uint32_t n_rows,
         else if (id != tokenizer->bos_id && id != tokenizer->eos_id)
             remarks_add(
                 remarks,
-                "the tokenizer puts %u \"%.*s\" %s a text, which has no row; it is not used", id,
-                span_shown(text), text.bytes, side);
+                "the tokenizer puts %u \"%.*s\" %s a text, which has no embedding; it is not used",
+                id, span_shown(text), text.bytes, side);
     }
     memset(ends->ids + n, 0, (TOKENIZER_ENDS_MAX - n) * sizeof *ends->ids);
     ends->n = n;

@@ -135,7 +135,7 @@ static enum status names_of_index(const json_t *weight_map, const char *path, st
         if (!name || !is_plain(name))
             return error_field(
                 error, STATUS_CORRUPT, "weight_map",
-                "%s: weight_map.%.100s is not a name of a .safetensors file beside it", path,
+                "%s: weight_map.%.100s is not the name of a .safetensors file in its folder", path,
                 tensor);
         TRY(add_name(names, name, error));
     }

@@ -139,8 +139,8 @@ static void add_helper_ends(struct config_hub *hub, const json_t *eos,
     }
     if (!all_ids)
         remarks_add(&hub->remarks,
-                    "%s: eos_token_id holds what is not a token id below vocab_size %u; that is "
-                    "not used",
+                    "%s: eos_token_id contains a value that is not a token id below vocab_size %u; "
+                    "it is not used",
                     hub->generation_file, config->n_vocab);
     for (uint32_t i = 0; i < before.n_stop_ids; i++)
         config_add_stop(config, before.stop_ids[i]);

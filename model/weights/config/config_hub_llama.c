@@ -75,7 +75,7 @@ static enum status read_layer_types(const struct json_get *keys, struct model_co
     }
     if (n_full < config->n_layers && config->window == 0)
         return json_get_fail(keys, STATUS_INVALID, "layer_types",
-                             "has sliding layers, but there is no sliding_window");
+                             "has sliding layers, but sliding_window is missing");
     config->window_layer_begin = n_full;
     return STATUS_OK;
 }

@@ -290,7 +290,7 @@ START_TEST(a_pointer_in_a_files_place_is_named) {
         ck_assert_int_eq(symlink("../../blobs/12ab", path), 0);
         status = open_by(files[i], &error);
         ck_assert_msg(status == STATUS_NOT_FOUND && strstr(error.text, files[i]) &&
-                          strstr(error.text, "a link to ../../blobs/12ab, which is not there"),
+                          strstr(error.text, "a link to ../../blobs/12ab, which does not exist"),
                       "%s: %s", files[i], error.text);
         drop(files[i]);
         remove_folder();

@@ -105,7 +105,7 @@ enum status bnf_terminal(struct notation *notation, bool is_ebnf, struct element
         return notation_set_add(notation, 0, 0x10ffff);
     uint32_t point;
     if (!notation_take(notation, "x"))
-        return notation_fail(notation, STATUS_INVALID, "expected 'x' behind '#'");
+        return notation_fail(notation, STATUS_INVALID, "expected 'x' after '#'");
     TRY(notation_hex(notation, 0, &point));
     return notation_set_add(notation, point, point);
 }

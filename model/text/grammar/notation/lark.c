@@ -56,7 +56,7 @@ static enum status import_name(struct lark *lark, bool has_alias) {
         lark_skip_blank(lark, false);
         as = lark_name(lark);
         if (as.n == 0)
-            return notation_fail(notation, STATUS_INVALID, "expected a name behind \"->\"");
+            return notation_fail(notation, STATUS_INVALID, "expected a name after \"->\"");
     }
     TRY(notation_define(notation, as, &rule));
     return regex_write(notation->compile, span_of(expression), REGEX_TERMINAL,
@@ -75,7 +75,7 @@ static enum status read_import(struct lark *lark) {
     }
     lark_skip_blank(lark, false);
     if (!notation_take(notation, "("))
-        return notation_fail(notation, STATUS_INVALID, "expected '.' or '(' behind \"common\"");
+        return notation_fail(notation, STATUS_INVALID, "expected '.' or '(' after \"common\"");
     do {
         lark_skip_blank(lark, true);
         TRY(import_name(lark, false));

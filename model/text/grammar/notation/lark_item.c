@@ -105,7 +105,7 @@ static enum status read_sequence(struct lark *lark, uint32_t depth, uint32_t fro
         if (notation_take(notation, "->")) { /* the name of a branch of the tree */
             lark_skip_blank(lark, false);
             if (lark_name(lark).n == 0)
-                return notation_fail(notation, STATUS_INVALID, "expected a name behind \"->\"");
+                return notation_fail(notation, STATUS_INVALID, "expected a name after \"->\"");
             continue;
         }
         TRY(read_atom(lark, depth, &element));

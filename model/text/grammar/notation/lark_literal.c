@@ -92,7 +92,7 @@ static enum status read_string(struct lark *lark, struct element *element) {
         lark_skip_blank(lark, false);
         TRY(read_bound(notation, &high));
         if (low > high)
-            return notation_fail(notation, STATUS_INVALID, "a range that ends before it begins");
+            return notation_fail(notation, STATUS_INVALID, "a range whose end is below its start");
         program_points(program, element->begin, low, high, element->end);
         return STATUS_OK;
     }

@@ -140,7 +140,7 @@ enum status notation_check(struct notation *notation) {
         if (named->is_defined)
             continue;
         notation->at = named->at;
-        return notation_fail(notation, STATUS_INVALID, "nothing defines \"%.*s\"",
+        return notation_fail(notation, STATUS_INVALID, "undefined name \"%.*s\"",
                              span_shown(named->name), named->name.bytes);
     }
     return STATUS_OK;
@@ -154,7 +154,7 @@ void notation_set_begin(struct notation *notation) {
 
 enum status notation_set_add(struct notation *notation, uint32_t low, uint32_t high) {
     if (low > high)
-        return notation_fail(notation, STATUS_INVALID, "a range that ends before it begins");
+        return notation_fail(notation, STATUS_INVALID, "a range whose end is below its start");
     enum status status = regex_add_range(&notation->set, low, high);
     if (status == STATUS_NOMEM)
         return error_set(notation->compile->error, status, "out of memory");

@@ -13,8 +13,8 @@ static enum status read_id(struct notation *notation, struct element *element) {
     if (notation->at == begin || !notation_take(notation, "]>"))
         return notation_fail(notation, STATUS_INVALID, "expected the id of one token and \"]>\"");
     if (!vocabulary || id >= vocabulary->n_tokens || !vocabulary->is_special[id])
-        return notation_fail(notation, STATUS_UNSUPPORTED, "%llu is no special token of the model",
-                             (unsigned long long)id);
+        return notation_fail(notation, STATUS_UNSUPPORTED,
+                             "%llu is not a special token of the model", (unsigned long long)id);
     program_token(notation->program, element->begin, (uint32_t)id, element->end);
     return STATUS_OK;
 }
@@ -24,7 +24,7 @@ enum status special_read(struct notation *notation, struct element *element) {
     size_t begin = notation->at;
     if (notation->program->in_json)
         return notation_fail(notation, STATUS_UNSUPPORTED,
-                             "a special token cannot stand in a JSON string");
+                             "a special token cannot be part of a JSON string");
     if (notation_take(notation, "<["))
         return read_id(notation, element);
     while (!notation_at_end(notation) && notation_peek(notation, 0) != '>' &&

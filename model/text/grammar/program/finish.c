@@ -239,8 +239,8 @@ enum status program_finish(struct program *program, struct error *error) {
         program_fail(program, status, "its steps of work");
     TRY(program_status(program, error));
     if (!program->rules[program->root].is_productive)
-        return error_set(error, STATUS_INVALID,
-                         "no text fits: every way through it needs itself, "
-                         "or contradicts itself");
+        return error_set(
+            error, STATUS_INVALID,
+            "no text matches: every alternative refers to itself or contradicts itself");
     return STATUS_OK;
 }

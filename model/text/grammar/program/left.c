@@ -238,7 +238,7 @@ static enum status check_set(struct unwind *unwind, uint32_t rule, struct error 
             if (program->edges[e].kind == EDGE_CALL &&
                 unwind->set[program->edges[e].value] == unwind->set[rule])
                 return error_set(error, STATUS_UNSUPPORTED,
-                                 "left recursion behind a rule that may be empty cannot be served");
+                                 "left recursion after a rule that may be empty is not served");
     }
     return STATUS_OK;
 }

@@ -63,7 +63,7 @@ static enum status read_escape(struct reader *reader, bool is_wide, uint32_t *po
                                                                 reader->source.n - begin)
                                                        : NULL;
         if (!close)
-            return reader_fail(reader, STATUS_INVALID, "expected {category} behind \\p");
+            return reader_fail(reader, STATUS_INVALID, "expected {category} after \\p");
         struct span name = {reader->source.bytes + begin,
                             (size_t)(close - reader->source.bytes) - begin};
         reader->at = begin + name.n + 1;
@@ -200,7 +200,7 @@ enum status reader_set(struct reader *reader, uint32_t *made) {
             else
                 TRY(read_point(reader, &high));
             if (is_class || high < low)
-                return reader_fail(reader, STATUS_INVALID, "a range that ends before it begins");
+                return reader_fail(reader, STATUS_INVALID, "a range whose end is below its start");
         }
         TRY(add_point(reader, low, high));
     }

@@ -222,7 +222,7 @@ enum status schema_enter(struct schema *schema) {
     return program_status(schema->program, schema->error);
 }
 
-/* What a reference of a part in `resource` names; *leaves: it leads out of this schema. */
+/* What a reference of a part in `resource` names; *leaves: it points outside this schema. */
 static const json_t *target_of(const struct schema *schema, const struct resource *resource,
                                const char *reference, bool *leaves) {
     size_t n_base = strcspn(reference, "#");
@@ -262,7 +262,7 @@ enum status schema_follow(struct schema *schema, const json_t *node, const json_
         return STATUS_OK;
     TRY(program_status(schema->program, schema->error));
     if (leaves)
-        return schema_cannot(schema, node, "$ref", "it leads out of this schema");
+        return schema_cannot(schema, node, "$ref", "it points outside this schema");
     return schema_fail(schema, STATUS_INVALID, node, "$ref", "there is no %.*s",
                        (int)strnlen(reference, 96), reference);
 }

@@ -47,10 +47,11 @@ static enum status fill_from_merges(struct bpe *bpe, const struct bpe_merge *mer
             /* By the text of a control token no merge may lead. */
             if (find_merge(bpe->vocabulary, merge, vocabulary_find_special, &pair) > 0)
                 continue;
-            return error_set(error, STATUS_CORRUPT,
-                             "merge %zu (\"%.*s\", \"%.*s\") names what is not in the vocabulary",
-                             rank, span_shown(merge->left), merge->left.bytes,
-                             span_shown(merge->right), merge->right.bytes);
+            return error_set(
+                error, STATUS_CORRUPT,
+                "merge %zu (\"%.*s\", \"%.*s\") names a text that is not in the vocabulary", rank,
+                span_shown(merge->left), merge->left.bytes, span_shown(merge->right),
+                merge->right.bytes);
         }
         struct bpe_pair *slot = bpe_find_pair(bpe, pair.left, pair.right);
         if (slot->left == TOKEN_NONE) /* of a pair that is there twice the lower rank counts */

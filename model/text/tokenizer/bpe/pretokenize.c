@@ -60,7 +60,7 @@ enum status pretokenizer_add_metaspace(struct pretokenizer *pretokenizer, struct
         return error_field(error, STATUS_CORRUPT, "replacement",
                            "a Metaspace's replacement is not one character");
     if (pretokenizer->is_byte_level)
-        return error_set(error, STATUS_UNSUPPORTED, "a Metaspace behind a ByteLevel");
+        return error_set(error, STATUS_UNSUPPORTED, "a Metaspace after a ByteLevel");
     TRY(new_step(pretokenizer, &step, error));
     step->kind = STEP_METASPACE;
     step->n_mark = (uint8_t)mark.n;

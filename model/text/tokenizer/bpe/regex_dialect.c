@@ -199,7 +199,7 @@ static enum status bracketed(struct reader *reader) {
         /* Without its brackets a class beside a hyphen would become a range. */
         if ((c == '-' && peek(reader, 1) == '[' && peek(reader, 2) != ':') ||
             (c == ']' && peek(reader, 1) == '-'))
-            return dialect_refuse(reader, "a class within a class beside a hyphen");
+            return dialect_refuse(reader, "a class within a class next to a hyphen");
         if (c == '[') {
             TRY(inner_class(reader, &depth));
             continue;

@@ -43,7 +43,7 @@ enum status decoder_add_replace(struct decoder *decoder, struct span pattern, bo
     struct decode_step *step;
     if (decoder->is_fused)
         return error_set(error, STATUS_UNSUPPORTED,
-                         "a Replace decoder behind a Fuse or ByteLevel is not supported");
+                         "a Replace decoder after a Fuse or ByteLevel is not supported");
     TRY(new_step(decoder, DECODE_REPLACE, &step, error));
     TRY(set_text(step, text, error));
     return regex_init(&step->regex, pattern, is_literal, error);
@@ -80,7 +80,7 @@ enum status decoder_add_metaspace(struct decoder *decoder, struct span mark, boo
     TRY(check_character(mark, "replacement", error));
     if (decoder->is_fused)
         return error_set(error, STATUS_UNSUPPORTED,
-                         "a Metaspace decoder behind a Fuse or ByteLevel is not supported");
+                         "a Metaspace decoder after a Fuse or ByteLevel is not supported");
     TRY(new_step(decoder, DECODE_METASPACE, &step, error));
     if (strips_first) {
         memcpy(decoder->head.strip, mark.bytes, mark.n);
@@ -100,7 +100,7 @@ enum status decoder_add_byte_level(struct decoder *decoder, struct error *error)
     struct decode_step *step;
     if (decoder->is_fused)
         return error_set(error, STATUS_UNSUPPORTED,
-                         "a ByteLevel decoder behind a Fuse or ByteLevel is not supported");
+                         "a ByteLevel decoder after a Fuse or ByteLevel is not supported");
     decoder->is_fused = true;
     return new_step(decoder, DECODE_BYTE_LEVEL, &step, error);
 }
@@ -260,6 +260,6 @@ enum status decoder_show(const struct decoder *decoder, const struct span *spell
     if (status == STATUS_NOMEM)
         return error_set(error, status, "no memory for what the tokens are shown as");
     if (status != STATUS_OK)
-        return error_set(error, status, "a token grows too large when it is shown");
+        return error_set(error, status, "the text of a token becomes too long");
     return STATUS_OK;
 }

@@ -83,7 +83,7 @@ static enum status extras_sort(struct tokenizer_extras *extras, struct error *er
     qsort(extras->added, extras->n_added, sizeof *extras->added, by_id);
     for (size_t i = 1; i < extras->n_added; i++)
         if (extras->added[i].id == extras->added[i - 1].id)
-            return error_set(error, STATUS_CORRUPT, "token %u is there twice", extras->added[i].id);
+            return error_set(error, STATUS_CORRUPT, "token %u appears twice", extras->added[i].id);
     return STATUS_OK;
 }
 
@@ -110,7 +110,7 @@ static enum status read_decoder(struct tokenizer_extras *extras, const json_t *d
         unsigned long id = strtoul(key, &end, 10);
         if (*key < '0' || *key > '9' || *end || id >= VOCABULARY_TOKENS_MAX)
             return error_field(error, STATUS_CORRUPT, "added_tokens_decoder",
-                               "added_tokens_decoder: \"%.32s\" is no token id", key);
+                               "added_tokens_decoder: \"%.32s\" is not a token id", key);
         added.id = (uint32_t)id;
         TRY(read_text(token, "content", &added.content, error));
         TRY(json_get_bool(&get, "special", &added.is_special));

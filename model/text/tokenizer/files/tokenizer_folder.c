@@ -38,10 +38,11 @@ static enum status choose(const char *folder, const struct tokenizer_extras *ext
         return tokenizer_open_merges(path, merges, extras, tokenizer, error);
     if (file_is_there(folder, "tokenizer.model", path, sizeof path))
         return tokenizer_open_sentencepiece(path, extras, tokenizer, error);
-    return error_passing(error, STATUS_NOT_FOUND,
-                         "%s: no tokenizer in it: neither tokenizer.json, *.tiktoken, vocab.json "
-                         "with merges.txt, nor tokenizer.model",
-                         folder);
+    return error_passing(
+        error, STATUS_NOT_FOUND,
+        "%s: contains no tokenizer: neither tokenizer.json, *.tiktoken, vocab.json "
+        "with merges.txt, nor tokenizer.model",
+        folder);
 }
 
 enum status tokenizer_open_folder(const char *path, struct tokenizer **tokenizer,

@@ -219,15 +219,13 @@ static enum status check_end(uint32_t id, bool is_added, uint32_t n_tokens, cons
         return error_field(error, STATUS_CORRUPT, name, "%s %u is not in the vocabulary of %u",
                            name, id, n_tokens);
     if (is_added && id == TOKEN_NONE)
-        return error_field(error, STATUS_CORRUPT, flag, "%s is set, but there is no %s", flag,
-                           name);
+        return error_field(error, STATUS_CORRUPT, flag, "%s is set, but %s is missing", flag, name);
     return STATUS_OK;
 }
 
 enum status tokenizer_ends_add(struct tokenizer_ends *ends, uint32_t id, struct error *error) {
     if (ends->n == TOKENIZER_ENDS_MAX)
-        return error_set(error, STATUS_LIMIT,
-                         "more than %u special tokens stand on one side of a text",
+        return error_set(error, STATUS_LIMIT, "more than %u special tokens on one side of a text",
                          TOKENIZER_ENDS_MAX);
     ends->ids[ends->n++] = id;
     return STATUS_OK;
@@ -237,7 +235,7 @@ static enum status add_end(struct tokenizer_ends *ends, uint32_t id, uint32_t n_
                            struct error *error) {
     if (id >= n_tokens)
         return error_set(error, STATUS_CORRUPT,
-                         "token %u stands around a text, but is not in the vocabulary of %u", id,
+                         "token %u is added to every text, but is not in the vocabulary of %u", id,
                          n_tokens);
     return tokenizer_ends_add(ends, id, error);
 }

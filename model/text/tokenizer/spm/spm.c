@@ -88,8 +88,7 @@ static enum status read_pieces(struct spm *spm, const struct spm_source *source,
     for (int byte = 0; byte < 256 && source->byte_fallback; byte++)
         if (spm->byte_ids[byte] == TOKEN_NONE)
             return error_set(error, STATUS_CORRUPT,
-                             "byte_fallback is set, but there is no piece <0x%02X>",
-                             (unsigned)byte);
+                             "byte_fallback is set, but piece <0x%02X> is missing", (unsigned)byte);
     return STATUS_OK;
 }
 

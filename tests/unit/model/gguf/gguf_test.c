@@ -249,7 +249,7 @@ static const struct {
     {"array of unknown type", array_of_unknown_type, STATUS_CORRUPT, "unknown array type 99"},
     {"value of unknown type", value_of_unknown_type, STATUS_CORRUPT, "unknown value type 13"},
     {"bool of 2", bool_of_2, STATUS_CORRUPT, "a bool is 2"},
-    {"duplicate keys", duplicate_keys, STATUS_CORRUPT, "key \"twice\" is there twice"},
+    {"duplicate keys", duplicate_keys, STATUS_CORRUPT, "key \"twice\" appears twice"},
     {"key of 64 KiB", key_of_64_kib, STATUS_CORRUPT, "at most 65535"},
     {"alignment 0", alignment_0, STATUS_CORRUPT, "general.alignment is 0"},
     {"alignment 3", alignment_3, STATUS_CORRUPT, "general.alignment is 3"},
@@ -271,7 +271,7 @@ static const struct {
     {"unsupported tensor type", unsupported_tensor_type, STATUS_UNSUPPORTED,
      "tensor strange has type 16 (iq2_xxs); supported are f32, f16, bf16, q4_0, q4_1, q5_0, q5_1, "
      "q8_0, q4_k, q5_k, q6_k"},
-    {"duplicate tensors", duplicate_tensors, STATUS_CORRUPT, "tensor twice is there twice"},
+    {"duplicate tensors", duplicate_tensors, STATUS_CORRUPT, "tensor twice appears twice"},
     {"tensor name of 64 KiB", tensor_name_of_64_kib, STATUS_CORRUPT, "at most 64 are allowed"},
     {"tensor name is empty", tensor_name_is_empty, STATUS_CORRUPT, "name is empty"},
     {"table is cut", table_is_cut, STATUS_CORRUPT, "do not fit"},

@@ -351,9 +351,9 @@ START_TEST(what_is_not_done_of_a_helper_is_one_remark) {
                   "tokenizer_config.json: do_lower_case true is not done here");
     expect_remark(MEMBERS_TOKENIZER, "{\"errors\":\"\u00e9\"}", /* a cut leaves no half of it */
                   "tokenizer_config.json: errors \"\\u00E9\" is not done here");
-    expect_remark(MEMBERS_TOKENIZER, "{\"chat_template\":7}",
-                  "tokenizer_config.json: chat_template 7 is of a type that means nothing there; "
-                  "it is not used");
+    expect_remark(
+        MEMBERS_TOKENIZER, "{\"chat_template\":7}",
+        "tokenizer_config.json: chat_template 7 has a type without a meaning; it is not used");
     /* A config.json that says how to sample is remarked on, and only where it counts. */
     expect_remark(MEMBERS_CONFIG, "{\"num_beams\":4}", "config.json: num_beams 4 is not done here");
     json_t *object = object_of("{\"num_beams\":4}");

@@ -118,7 +118,7 @@ END_TEST
 START_TEST(a_main_that_leads_nowhere_is_refused) {
     touch(MODEL "/snapshots/one/config.json");
     put(MODEL "/refs/main", "two", 3);
-    refuses(at(MODEL), STATUS_NOT_FOUND, "names the snapshot two, which is not there (one)");
+    refuses(at(MODEL), STATUS_NOT_FOUND, "names the snapshot two, which does not exist (one)");
     static const char *const wrong[] = {"", "../one", "one two", "/tmp", "a/b", "."};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         put(MODEL "/refs/main", wrong[i], strlen(wrong[i]));

@@ -27,7 +27,8 @@ JINJA_BUILTIN(to_list) {
 JINJA_BUILTIN(first) {
     const struct jinja_list *items;
     TRY(jinja_items_of(run, self, &items));
-    *value = items->n > 0 ? items->items[0] : jinja_undefined("the first item of nothing");
+    *value =
+        items->n > 0 ? items->items[0] : jinja_undefined("the first item of an empty sequence");
     return STATUS_OK;
 }
 
@@ -36,8 +37,8 @@ JINJA_BUILTIN(last) {
     if (self.kind == JINJA_ITERATOR)
         return jinja_fail(run, STATUS_INVALID, "%s cannot be reversed", jinja_type_name(self));
     TRY(jinja_items_of(run, self, &items));
-    *value =
-        items->n > 0 ? items->items[items->n - 1] : jinja_undefined("the last item of nothing");
+    *value = items->n > 0 ? items->items[items->n - 1]
+                          : jinja_undefined("the last item of an empty sequence");
     return STATUS_OK;
 }
 
@@ -116,7 +117,7 @@ static enum status extreme(struct jinja_run *run, struct jinja_value self,
     const struct jinja_list *items;
     struct jinja_value best = {0};
     TRY(jinja_items_of(run, self, &items));
-    *value = jinja_undefined("the extreme of nothing");
+    *value = jinja_undefined("the extreme of an empty sequence");
     for (size_t i = 0; i < items->n; i++) {
         struct jinja_value key;
         int order = 1;

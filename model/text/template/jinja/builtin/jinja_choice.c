@@ -74,7 +74,7 @@ JINJA_BUILTIN(map) {
     TRY(name_of(run, args->values[0], &name));
     const struct jinja_builtin *filter = jinja_find_filter(name);
     if (!filter)
-        return jinja_fail(run, STATUS_UNSUPPORTED, "there is no filter \"%.96s\"", name);
+        return jinja_fail(run, STATUS_UNSUPPORTED, "unknown filter \"%.96s\"", name);
     struct jinja_args rest = rest_of(args, 1);
     for (size_t i = 0; i < items->n; i++) {
         struct jinja_value item;
@@ -104,7 +104,7 @@ static enum status choose(struct jinja_run *run, struct jinja_value self,
         TRY(name_of(run, args->values[at], &name));
         test = jinja_find_test(name);
         if (!test)
-            return jinja_fail(run, STATUS_UNSUPPORTED, "there is no test \"%.96s\"", name);
+            return jinja_fail(run, STATUS_UNSUPPORTED, "unknown test \"%.96s\"", name);
     }
     struct jinja_args rest = rest_of(args, args->n > at ? at + 1 : at);
     TRY(jinja_items_of(run, self, &items));

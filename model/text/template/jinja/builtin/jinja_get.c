@@ -99,7 +99,7 @@ static enum status get_char(struct jinja_run *run, const struct jinja_string *st
     if (index < 0)
         index += (int64_t)n;
     if (index < 0 || (uint64_t)index >= n) {
-        *value = jinja_undefined("an index behind the end");
+        *value = jinja_undefined("an index past the end");
         return STATUS_OK;
     }
     size_t at = n == string->n ? (size_t)index : offset_of(string, (size_t)index);
@@ -120,7 +120,7 @@ enum status jinja_get_item(struct jinja_run *run, struct jinja_value object, str
         if (index < 0)
             index += (int64_t)object.list->n;
         bool is_inside = index >= 0 && (uint64_t)index < object.list->n;
-        *value = is_inside ? object.list->items[index] : jinja_undefined("an index behind the end");
+        *value = is_inside ? object.list->items[index] : jinja_undefined("an index past the end");
         return STATUS_OK;
     }
     if (jinja_is_string(object) && jinja_is_integral(key))

@@ -32,11 +32,10 @@ static enum status set_target(struct jinja_run *run, struct jinja_scope *scope,
     TRY(jinja_items_of(run, value, &items));
     for (const struct jinja_node *item = target->a; item; item = item->next, i++) {
         if (i == items->n)
-            return jinja_fail(run, STATUS_INVALID, "there are too few values to unpack");
+            return jinja_fail(run, STATUS_INVALID, "too few values to unpack");
         TRY(set_target(run, scope, item, items->items[i]));
     }
-    return i == items->n ? STATUS_OK
-                         : jinja_fail(run, STATUS_INVALID, "there are too many values to unpack");
+    return i == items->n ? STATUS_OK : jinja_fail(run, STATUS_INVALID, "too many values to unpack");
 }
 
 /* What the statements write, as a string. */

@@ -234,7 +234,7 @@ static enum status lex_operator(struct lexer *lexer, char *open, size_t *n_open)
         open[(*n_open)++] = c == '(' ? ')' : c == '[' ? ']' : '}';
     } else if (c == ')' || c == ']' || c == '}') {
         if (*n_open == 0 || open[--*n_open] != c)
-            return lex_fail(lexer, at, "a bracket closes what is not open");
+            return lex_fail(lexer, at, "a closing bracket without an opening one");
     }
     lexer->pos++;
     return lex_add(lexer, JINJA_T_OPERATOR, (uint16_t)(unsigned char)c, at, at + 1);

@@ -273,7 +273,7 @@ static enum status parse_statement(struct jinja_parser *parser, struct jinja_nod
         jinja_skip(parser);
         return statements[i].parse(parser, *node);
     }
-    return jinja_parse_fail(parser, STATUS_UNSUPPORTED, "there is no statement \"%.*s\"",
+    return jinja_parse_fail(parser, STATUS_UNSUPPORTED, "unknown statement \"%.*s\"",
                             span_shown(token->text), token->text.bytes);
 }
 

@@ -117,8 +117,7 @@ static const struct {
     {GRAMMAR_GBNF, "", STATUS_INVALID, "GBNF, line 1, column 1: a grammar has at least one rule"},
     {GRAMMAR_GBNF, "a ::= \"b\"", STATUS_INVALID,
      "GBNF, line 1, column 10: no rule has the name \"root\""},
-    {GRAMMAR_GBNF, "root ::= a\n", STATUS_INVALID,
-     "GBNF, line 1, column 10: nothing defines \"a\""},
+    {GRAMMAR_GBNF, "root ::= a\n", STATUS_INVALID, "GBNF, line 1, column 10: undefined name \"a\""},
     {GRAMMAR_GBNF, "root ::= \"a\"\nroot ::= \"b\"", STATUS_INVALID,
      "GBNF, line 2, column 5: \"root\" is defined twice"},
     {GRAMMAR_GBNF, "root = \"a\"", STATUS_INVALID, "GBNF, line 1, column 6: expected \"::=\""},
@@ -127,7 +126,7 @@ static const struct {
     {GRAMMAR_GBNF, "root ::=\n  [a", STATUS_INVALID,
      "GBNF, line 2, column 3: a set without its end"},
     {GRAMMAR_GBNF, "root ::= [b-a]", STATUS_INVALID,
-     "GBNF, line 1, column 14: a range that ends before it begins"},
+     "GBNF, line 1, column 14: a range whose end is below its start"},
     {GRAMMAR_GBNF, "root ::= (\"a\"", STATUS_INVALID, "GBNF, line 1, column 14: expected ')'"},
     {GRAMMAR_GBNF, "root ::= \"a\")", STATUS_INVALID, "GBNF, line 1, column 13: a ')' too many"},
     {GRAMMAR_GBNF, "root ::= *", STATUS_INVALID,
@@ -147,17 +146,17 @@ static const struct {
     {GRAMMAR_GBNF, "root ::= !<tool>", STATUS_UNSUPPORTED,
      "GBNF, line 1, column 10: all tokens but one"},
     {GRAMMAR_GBNF, "root ::= root \"a\"", STATUS_INVALID,
-     "no text fits: every way through it needs itself, or contradicts itself"},
+     "no text matches: every alternative refers to itself or contradicts itself"},
     {GRAMMAR_GBNF, "root ::= e root \"a\" | \"b\"\ne ::= \"\" | \"c\"", STATUS_UNSUPPORTED,
-     "left recursion behind a rule that may be empty cannot be served"},
+     "left recursion after a rule that may be empty is not served"},
     {GRAMMAR_EBNF, "a ::= b - c b ::= 'x' c ::= 'y'", STATUS_UNSUPPORTED,
      "EBNF, line 1, column 9: differences (A - B)"},
     {GRAMMAR_EBNF, "a ::= 'b' /* c", STATUS_INVALID,
      "EBNF, line 1, column 11: a comment without its end"},
-    {GRAMMAR_EBNF, "a ::= #y", STATUS_INVALID, "EBNF, line 1, column 8: expected 'x' behind '#'"},
+    {GRAMMAR_EBNF, "a ::= #y", STATUS_INVALID, "EBNF, line 1, column 8: expected 'x' after '#'"},
     {GRAMMAR_LARK, "a: \"b\"", STATUS_INVALID,
      "Lark, line 1, column 7: no rule has the name \"start\""},
-    {GRAMMAR_LARK, "start: a", STATUS_INVALID, "Lark, line 1, column 8: nothing defines \"a\""},
+    {GRAMMAR_LARK, "start: a", STATUS_INVALID, "Lark, line 1, column 8: undefined name \"a\""},
     {GRAMMAR_LARK, "start \"a\"", STATUS_INVALID, "Lark, line 1, column 7: expected ':'"},
     {GRAMMAR_LARK, "start: \"a\" )", STATUS_INVALID,
      "Lark, line 1, column 12: expected the end of the line"},
@@ -168,7 +167,7 @@ static const struct {
     {GRAMMAR_LARK, "start: \"a\"x", STATUS_INVALID,
      "Lark, line 1, column 9: a string's only flag is i"},
     {GRAMMAR_LARK, "start: \"b\"..\"a\"", STATUS_INVALID,
-     "Lark, line 1, column 16: a range that ends before it begins"},
+     "Lark, line 1, column 16: a range whose end is below its start"},
     {GRAMMAR_LARK, "start: \"bc\"..\"d\"", STATUS_INVALID,
      "Lark, line 1, column 10: a range has strings of one character"},
     {GRAMMAR_LARK, "start: /a*?/", STATUS_UNSUPPORTED,
@@ -253,7 +252,7 @@ START_TEST(special_tokens_have_names_and_ids) {
     struct error error = {0};
     ck_assert_int_eq(grammar_compile(&part, vocabulary, &grammar_limits, &grammar, &error),
                      STATUS_UNSUPPORTED);
-    ck_assert_str_eq(error.text, "GBNF, line 1, column 16: 97 is no special token of the model");
+    ck_assert_str_eq(error.text, "GBNF, line 1, column 16: 97 is not a special token of the model");
     grammar_vocabulary_free(vocabulary);
 }
 END_TEST

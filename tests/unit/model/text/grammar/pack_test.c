@@ -93,7 +93,7 @@ START_TEST(every_byte_that_is_missing_is_seen) {
     ck_assert_int_eq(grammar_pack(&whole, &packed), STATUS_OK);
     buf_puts(&packed, "x");
     ck_assert_int_eq(unpacked(&back), STATUS_CORRUPT);
-    ck_assert_ptr_nonnull(strstr(error.text, "1 bytes behind"));
+    ck_assert_ptr_nonnull(strstr(error.text, "1 bytes after"));
     for (size_t n = packed.n - 2; n > 0; n--) {
         char *cut = malloc(n); /* its end is watched */
         ck_assert_ptr_nonnull(cut);

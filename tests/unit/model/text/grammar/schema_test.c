@@ -339,7 +339,7 @@ static const struct {
      "required properties"},
     {"{\"$ref\": \"#/$defs/x\"}", STATUS_INVALID, "schema /$ref: there is no #/$defs/x"},
     {"{\"$ref\": \"http://x/y\"}", STATUS_UNSUPPORTED,
-     "schema /$ref: $ref cannot be kept: it leads out of this schema"},
+     "schema /$ref: $ref cannot be kept: it points outside this schema"},
     {"{\"type\": \"string\", \"pattern\": \"a(?=b)\"}", STATUS_UNSUPPORTED,
      "schema /pattern: regular expression, column 4: look-around, conditions and flags in groups"},
     {"{\"type\": \"string\", \"pattern\": \"a(\"}", STATUS_INVALID,
@@ -359,13 +359,13 @@ static const struct {
      "the schema is not JSON: line 1, column 1: string or '}' expected near end of file"},
     {"[]", STATUS_INVALID, "schema (root): a schema must be an object or a boolean"},
     {"false", STATUS_INVALID,
-     "no text fits: every way through it needs itself, or contradicts itself"},
+     "no text matches: every alternative refers to itself or contradicts itself"},
     {"{\"type\": \"object\", \"required\": [\"a\"], \"properties\": {\"a\": {\"$ref\": \"#\"}}}",
-     STATUS_INVALID, "no text fits: every way through it needs itself, or contradicts itself"},
+     STATUS_INVALID, "no text matches: every alternative refers to itself or contradicts itself"},
     {"{\"allOf\": [{\"type\": \"string\"}, {\"type\": \"null\"}]}", STATUS_INVALID,
-     "no text fits: every way through it needs itself, or contradicts itself"},
+     "no text matches: every alternative refers to itself or contradicts itself"},
     {"{\"type\": \"string\", \"minLength\": 3, \"maxLength\": 2}", STATUS_INVALID,
-     "no text fits: every way through it needs itself, or contradicts itself"},
+     "no text matches: every alternative refers to itself or contradicts itself"},
 };
 
 START_TEST(mistakes_are_told_with_their_path) {

@@ -223,24 +223,28 @@ START_TEST(ends_without_rows_are_dropped_with_a_remark) {
     expect_cut(5, "a", TOKENIZER_ADD_BOS, "2 3 1 0 4");
     expect_remarks(0, NULL);
     expect_cut(4, "a", TOKENIZER_ADD_BOS, "2 3 1 0");
-    expect_remarks(2, "the tokenizer's eos_token is 4 \"<eos>\", which has no row; it is not used");
+    expect_remarks(
+        2, "the tokenizer's eos_token is 4 \"<eos>\", which has no embedding; it is not used");
     expect_cut(3, "a", TOKENIZER_ADD_BOS, "2 1 0");
     ck_assert_uint_eq(remarks.n, 3);
-    ck_assert_str_eq(remarks.lines[1], "the tokenizer puts 3 \"<mid>\" before a text, which has no "
-                                       "row; it is not used");
+    ck_assert_str_eq(
+        remarks.lines[1],
+        "the tokenizer puts 3 \"<mid>\" before a text, which has no embedding; it is not used");
     struct tokenizer *tokenizer = open_cut(2);
     expect(tokenizer, "a", TOKENIZER_ADD_BOS, "1 0");
     ck_assert_uint_eq(tokenizer->bos_id, TOKEN_NONE);
     ck_assert_uint_eq(tokenizer->eos_id, TOKEN_NONE);
     ck_assert_uint_eq(remarks.n, 4);
-    ck_assert_str_eq(remarks.lines[2],
-                     "the tokenizer's bos_token is 2 \"<bos>\", which has no row; it is not used");
+    ck_assert_str_eq(
+        remarks.lines[2],
+        "the tokenizer's bos_token is 2 \"<bos>\", which has no embedding; it is not used");
     tokenizer_close(tokenizer);
     write_file("tokenizer.json", JSON(FOUR, POST(A "," PUT("<mid>")), "\"a\":0", ""));
     expect_cut(5, "a", TOKENIZER_ADD_BOS, "0 3");
     expect_cut(3, "a", TOKENIZER_ADD_BOS, "0");
-    ck_assert_str_eq(remarks.lines[1], "the tokenizer puts 3 \"<mid>\" behind a text, which has no "
-                                       "row; it is not used");
+    ck_assert_str_eq(
+        remarks.lines[1],
+        "the tokenizer puts 3 \"<mid>\" behind a text, which has no embedding; it is not used");
     remove_folder();
 }
 END_TEST
@@ -294,8 +298,8 @@ START_TEST(chatglm_begins_a_text_with_what_is_left) {
                       "269 \"<|observation|>\"");
     expect_cut(264, "a", TOKENIZER_ADD_BOS, "262 259");
     ck_assert_ptr_nonnull(strstr(remarks.lines[0], "267 \"<|user|>\" and 2 more"));
-    expect_remarks(2, "the tokenizer puts 264 \"sop\" before a text, which has no row; it is not "
-                      "used");
+    expect_remarks(
+        2, "the tokenizer puts 264 \"sop\" before a text, which has no embedding; it is not used");
     remove_folder();
 }
 END_TEST
@@ -325,9 +329,9 @@ START_TEST(gguf_files_lose_special_tokens_alone) {
     struct tokenizer *tokenizer = open_cut(260);
     expect(tokenizer, "ab<|im_start|>", TOKENIZER_PARSE_SPECIAL, "256 259");
     ck_assert_uint_eq(tokenizer_find(tokenizer, SPAN("<|im_end|>")), TOKEN_NONE);
-    expect_remarks(2,
-                   "the tokenizer's eos_token is 260 \"<|im_end|>\", which has no row; it is not "
-                   "used");
+    expect_remarks(
+        2,
+        "the tokenizer's eos_token is 260 \"<|im_end|>\", which has no embedding; it is not used");
     tokenizer_close(tokenizer);
     expect_refusal(257, "makes token 257");
     gguf_builder_fini(&builder);

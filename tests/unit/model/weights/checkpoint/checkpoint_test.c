@@ -205,7 +205,7 @@ START_TEST(quantized_tensors_without_a_config_are_refused) {
     add_gptq(&folder, "x", NULL);
     struct model *model = open_folder(&folder);
     matrix_fails(model, "x", 16, 64, STATUS_CORRUPT,
-                 "x.qweight is there, but config.json has no quantization_config");
+                 "has tensor x.qweight, but config.json has no quantization_config");
     model_close(model);
     folder_fini(&folder);
 }

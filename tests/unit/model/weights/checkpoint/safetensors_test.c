@@ -231,9 +231,9 @@ START_TEST(index_that_does_not_hold_is_refused) {
                "tensor b is not in model-00002-of-00002.safetensors, where the index has it");
     put_text(&folder, file_names[3], "{\"weight_map\":{\"a\":\"../x.safetensors\"}}");
     open_fails(&folder, STATUS_CORRUPT,
-               "weight_map.a is not a name of a .safetensors file beside it");
+               "weight_map.a is not the name of a .safetensors file in its folder");
     put_text(&folder, file_names[3], "{\"weight_map\":{\"a\":7}}");
-    open_fails(&folder, STATUS_CORRUPT, "weight_map.a is not a name");
+    open_fails(&folder, STATUS_CORRUPT, "weight_map.a is not the name");
     put_text(&folder, file_names[3], "{}");
     open_fails(&folder, STATUS_CORRUPT, "weight_map is not an object");
     put_text(&folder, file_names[3], "{\"weight_map\"");

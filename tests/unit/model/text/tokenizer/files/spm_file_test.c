@@ -156,7 +156,7 @@ static const struct {
     {no_number, STATUS_CORRUPT, "the score of piece 4"},
     {no_finite_number, STATUS_CORRUPT, "the score of piece 4"},
     {long_piece, STATUS_LIMIT, "token 4 has 1025 bytes"},
-    {one_byte, STATUS_CORRUPT, "no piece <0x01>"},
+    {one_byte, STATUS_CORRUPT, "piece <0x01> is missing"},
     {bad_byte, STATUS_CORRUPT, "piece 4 is of type BYTE, but spelled \"<0x0g>\""},
     {byte_without_fallback, STATUS_CORRUPT, "piece 4 is a byte, but byte_fallback is not set"},
     {word_model, STATUS_UNSUPPORTED, "a model of type 3 (WORD) is not supported"},

@@ -82,7 +82,7 @@ START_TEST(what_cannot_stand_around_a_text_is_refused) {
         {JSON(TEMPLATE(A "," S8 "," PUT("<s>"))), STATUS_LIMIT, "more than 8 special tokens"},
         {JSON(TEMPLATE(A "," A)), STATUS_CORRUPT, "single[1] is neither"},
         {JSON(TEMPLATE(PUT("<s>") "," PUT("over") "," A)), STATUS_CORRUPT,
-         "token 10 stands around a text, but is not in the vocabulary of 10"},
+         "token 10 is added to every text, but is not in the vocabulary of 10"},
         {JSON("{\"type\":\"Sequence\",\"processors\":[" TEMPLATE(A) "," TEMPLATE(A) "]}"),
          STATUS_UNSUPPORTED, "a second TemplateProcessing"},
     };
