@@ -60,8 +60,8 @@ enum status endpoint_check(const char *endpoint, bool has_keys, bool *needs_curv
     TRY(split(endpoint + 6, &at, error));
     if (!has_keys && !tcp_is_loopback(at.host))
         return error_set(error, STATUS_DENIED,
-                         "%s is not a loopback address, and there are no keys: make some with "
-                         "`tandem keys DIR` and say keys = DIR in [cluster]",
+                         "%s is not a loopback address, and no keys are set: make them with "
+                         "`tandem keys DIR` and set keys = DIR in [cluster]",
                          endpoint);
     *needs_curve = has_keys;
     return STATUS_OK;
@@ -97,7 +97,7 @@ static enum status check_unused(const char *path, struct error *error) {
     int number = errno;
     close(fd);
     if (result == 0 || number == EAGAIN)
-        return error_passing(error, STATUS_EXISTS, "ipc://%s: somebody listens there", path);
+        return error_passing(error, STATUS_EXISTS, "ipc://%s: another process listens there", path);
     struct stat there;
     if (lstat(path, &there) == 0 && !S_ISSOCK(there.st_mode))
         return error_set(error, STATUS_EXISTS, "ipc://%s: a file that is not a socket", path);

@@ -257,7 +257,7 @@ void link_flush(struct bus *bus, struct bus_link *link) {
     if (status == STATUS_OK)
         list_remove(&link->waiting);
     else if (status == STATUS_CLOSED)
-        link_end(bus, link, "no process there");
+        link_end(bus, link, "no process listens there");
 }
 
 enum status bus_send(struct bus *bus, uint32_t number, const struct message *message) {
@@ -281,7 +281,7 @@ enum status bus_send(struct bus *bus, uint32_t number, const struct message *mes
     else if (status == STATUS_BUSY)
         status = enqueue(bus, link, &link->control, bus->config.queue_control, message, &frames);
     if (status == STATUS_CLOSED)
-        link_end(bus, link, "no process there");
+        link_end(bus, link, "no process listens there");
     if (status == STATUS_OK)
         link->seq++;
     return status;

@@ -61,8 +61,7 @@ enum status keys_make(const char *folder, struct error *error) {
         TRY(path_in(path, folder, file_names[i], error));
         struct stat there;
         if (lstat(path, &there) == 0)
-            return error_set(error, STATUS_EXISTS,
-                             "%s is there already; keys are never overwritten", path);
+            return error_set(error, STATUS_EXISTS, "%s exists; keys are never overwritten", path);
     }
     if (chmod(folder, 0700) != 0)
         return failed_with_errno(error, "cannot make private", folder);

@@ -82,7 +82,7 @@ static const struct metric_row rows[] = {
     NOT_AHEAD("others", REPEAT_OTHERS),
     NOT_AHEAD("waiting", REPEAT_WAITING),
     NOT_AHEAD("blocks", REPEAT_BLOCKS),
-    {"tandem_worker_tokens_dropped_total", "tokens computed behind the end of their answer",
+    {"tandem_worker_tokens_dropped_total", "tokens computed after the end of their answer",
      METRIC_COUNTER, AT(repeats.n_dropped)},
 };
 

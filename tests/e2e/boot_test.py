@@ -175,7 +175,7 @@ def port_is_still_held(folder):
                  "--endpoint", f"ipc://{path}") as at_path:
         router.tried(f"--listen: 127.0.0.1:{clients} is in use by another process")
         worker.tried("Address already in use")
-        at_path.tried("somebody listens there")
+        at_path.tried("another process listens there")
         for holder in holders:
             holder.close()
         eventually(lambda: ready(clients) == ["worker-held", "worker-path"], "both workers")

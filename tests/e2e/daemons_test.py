@@ -128,9 +128,9 @@ def addresses_that_cannot_be_served(folder):
     keys = folder / "address-keys"
     subprocess.run([BIN / "tandem", "keys", keys], check=True, capture_output=True)
     router = ["--routers", "tcp://127.0.0.1:1"]
-    for option, address, words in (("--endpoint", "tcp://0.0.0.0:0", "no address that others can connect to"),
-                                   ("--endpoint", "tcp://*:0", "no address that others can connect to"),
-                                   ("--kv-endpoint", "tcp://[::]:0", "no address that others can connect to"),
+    for option, address, words in (("--endpoint", "tcp://0.0.0.0:0", "not an address that others can connect to"),
+                                   ("--endpoint", "tcp://*:0", "not an address that others can connect to"),
+                                   ("--kv-endpoint", "tcp://[::]:0", "not an address that others can connect to"),
                                    ("--endpoint", "tcp://no-such-host.example:0", "no address or interface of this host")):
         given = [option, address] if option == "--endpoint" else ["--endpoint", "tcp://127.0.0.1:0", option, address]
         done = subprocess.run([BIN / "tandem-worker", "--model", "hash", "--name", "x", "--keys", keys, *router, *given],

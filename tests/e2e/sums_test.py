@@ -18,10 +18,10 @@ NCCL = TOOLS.joinpath("libfake_nccl.so")  # of the builds with an emulator: no t
 GPU = ("--backend", "cuda-emu", "--numerics", "exact")
 FAST = ("--backend", "cuda-emu", "--numerics", "fast")
 SMALL = ("--threads", 1, "--kv-blocks", 64)
-WAYS = {"device": r"the devices add up over the ranks\" ranks=(\d)",
-        "nccl": r"the devices add up what NCCL brings of the other ranks\" ranks=(\d) why=\"so it was asked for\"",
-        "host": r"sums over the ranks go through the host\" ranks=(\d) why=\"so it was asked for\"",
-        "auto": r"the devices add up over the ranks\" ranks=(\d)"}
+WAYS = {"device": r"devices compute the sums over the ranks\" ranks=(\d)",
+        "nccl": r"devices compute the sums over the ranks from what NCCL gathers\" ranks=(\d) why=\"requested by --sums\"",
+        "host": r"sums over the ranks go through the host\" ranks=(\d) why=\"requested by --sums\"",
+        "auto": r"devices compute the sums over the ranks\" ranks=(\d)"}
 
 
 def bodies(n=4):

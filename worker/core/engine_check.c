@@ -10,7 +10,7 @@ static const char *check_blocks(const struct engine *engine, const struct sequen
     for (uint32_t i = 0; i < sequence->n_blocks; i++) {
         uint32_t block = sequence->blocks[i];
         if (block >= engine->pool.n_blocks)
-            return "a block table names a block that is not there";
+            return "a block table names a block that does not exist";
         enum kv_state want = filling && i >= handoff->first_block ? KV_RESERVED : KV_USED;
         if (engine->pool.states[block] != want)
             return "a block in a table is in the wrong state";
@@ -37,7 +37,7 @@ static const char *check_sequence(const struct engine *engine, const struct sequ
     if (found == sequence->dead)
         return "a request does not lead to its sequence";
     if (sequence->dead != (sequence->outlet == OUTLET_NONE))
-        return "a sequence belongs to nobody";
+        return "a sequence has no owner";
     if (sequence->dead && sequence->n_steps == 0)
         return "a sequence was given up and not emptied";
     if (sequence->state == SEQUENCE_ENDED && sequence->n_steps == 0 &&
@@ -179,7 +179,7 @@ const char *engine_check(const struct engine *engine) {
         enum kv_state state = engine->pool.states[i];
         bool held = state == KV_USED || state == KV_RESERVED;
         if (held && holders[i] != engine->pool.holders[i])
-            wrong = "a block's holders are not the tables that name it";
+            wrong = "a block's holders differ from the tables that name it";
     }
     free(holders);
     if (!wrong && engine->pool.counts[KV_QUARANTINED] != engine->n_quarantine)

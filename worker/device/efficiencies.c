@@ -113,7 +113,7 @@ static enum status read_line(struct reader *reader, char *line, struct error *er
     while (field < fields + N_FIELDS && strcmp(field->key, key) != 0)
         field++;
     if (field == fields + N_FIELDS)
-        return error_set(error, STATUS_INVALID, "line %u: there is no key \"%.40s\"", reader->line,
+        return error_set(error, STATUS_INVALID, "line %u: unknown key \"%.40s\"", reader->line,
                          key);
     if (field == fields) { /* a row begins with its name */
         if (reader->n == reader->n_max)
@@ -151,7 +151,7 @@ enum status efficiencies_read(const char *text, size_t n_bytes, struct efficienc
         if (!rows[i].name[0])
             return error_set(error, STATUS_INVALID, "row %zu: name: is empty", i + 1);
     if (reader.n == 0)
-        return error_set(error, STATUS_INVALID, "there is no row: none begins with \"name:\"");
+        return error_set(error, STATUS_INVALID, "contains no row that begins with \"name:\"");
     *n = reader.n;
     return STATUS_OK;
 }

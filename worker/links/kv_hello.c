@@ -34,7 +34,7 @@ static struct message hello_of(const struct kv_links *kv, enum message_type type
 /* Answers NULL, or why we cannot work with them. */
 static const char *mismatch(const struct kv_links *kv, const struct kv_hello *hello) {
     if (hello->major != PROTO_MAJOR)
-        return "it speaks another protocol";
+        return "the peer speaks another version of the protocol";
     if (memcmp(hello->layout_fp, kv->self.layout_fp, sizeof hello->layout_fp) != 0)
         return "its model or KV layout is another";
     return NULL;
@@ -101,7 +101,7 @@ static enum status open_sender(struct kv_links *kv, struct kv_link *peer, const 
                                const struct transport_place *to, struct error *error) {
     const struct transport *transport = transport_choose(name, &kv->self.place, to);
     if (!transport)
-        return error_set(error, STATUS_UNSUPPORTED, "transport %s does not reach it", name);
+        return error_set(error, STATUS_UNSUPPORTED, "transport %s cannot reach the peer", name);
     return transport->sender_open(&kv->options, &peer->sender, error);
 }
 
@@ -112,7 +112,7 @@ void kv_hello_welcomed(struct kv_links *kv, uint64_t now_ns, struct kv_link *pee
     if (!why && welcome->incarnation != peer->incarnation)
         why = "another process listens there";
     if (!why && welcome->credits == 0)
-        why = "it takes no chunks";
+        why = "the peer grants no credits";
     if (why) {
         kv_link_drop(kv, now_ns, peer, why);
         return;

@@ -59,7 +59,7 @@ static void take_answer(struct kv_links *kv, uint64_t now_ns, struct kv_link *pe
         return;
     case MESSAGE_CHUNK_ACK:
         if (transport_acked(peer->sender, message->u.chunk_ack.where) != STATUS_OK) {
-            kv_link_drop(kv, now_ns, peer, "it acknowledges what was never sent");
+            kv_link_drop(kv, now_ns, peer, "the peer acknowledges bytes that were never sent");
             return;
         }
         if (message->u.chunk_ack.transfer_id == 0) {

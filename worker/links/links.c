@@ -26,10 +26,11 @@ static enum status check_reachable(const char *endpoint, struct error *error) {
                          endpoint);
     if (!address_is_any(at.host))
         return STATUS_OK;
-    return error_set(error, STATUS_INVALID,
-                     "%s is no address that others can connect to: name one of this host, or its "
-                     "interface, as tcp://eth0:7002",
-                     endpoint);
+    return error_set(
+        error, STATUS_INVALID,
+        "%s is not an address that others can connect to: name one of this host, or its "
+        "interface, as tcp://eth0:7002",
+        endpoint);
 }
 
 static enum status open_bus(enum bus_kind kind, const struct keys *keys, const char *option,
@@ -178,7 +179,8 @@ static void look_up(const struct links *links, struct announced *announced, bool
 
 static const char *hint_of(const char *why) {
     if (why == NULL || strcmp(why, BUS_WHY_NOBODY) == 0)
-        return "no process listens there: is the router up, and is this its --announce?";
+        return "no process listens there: check that the router runs and that this is its "
+               "--announce";
     if (strcmp(why, BUS_WHY_HANDSHAKE) == 0 || strcmp(why, BUS_WHY_BROKEN_OFF) == 0)
         return "its --keys are others, or only one of us has keys";
     return "the connection does not last";
@@ -198,7 +200,7 @@ static void look_at(const struct links *links, struct announced *announced, uint
     else if (unresolved[0])
         log_warn("still waiting for a router", "router=%s since_s=%u why=%s hint=\"%s\"", endpoint,
                  patience_s(&announced->patience, now_ns), log_text(why, sizeof why, unresolved),
-                 "its name has no address: is it right, and do /etc/hosts or DNS know it?");
+                 "its name has no address: check the name, /etc/hosts and DNS");
     else
         log_warn("still waiting for a router", "router=%s since_s=%u why=\"%s\" hint=\"%s\"",
                  endpoint, patience_s(&announced->patience, now_ns),

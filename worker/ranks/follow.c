@@ -74,7 +74,8 @@ static enum status join(struct follow *follow, struct error *error) {
     if (status == STATUS_OK)
         status = rank_wire_receive(follow->fd, &message, fds, &n_fds);
     if (status != STATUS_OK)
-        return error_set(error, STATUS_BUSY, "the leader left before it had any terms");
+        return error_set(error, STATUS_BUSY,
+                         "the leader closed the connection before it sent its terms");
     if (message.type == RANK_TERMS && n_fds == 1) {
         follow->terms = message.u.terms;
         if (!terms_sound(&follow->terms)) {

@@ -41,9 +41,9 @@ static const char *misfit(const struct rank_join *join, const struct leader_opti
     if (strcmp(join->version, TANDEM_VERSION) != 0)
         return "it is another version of tandem-worker";
     if (memcmp(join->model_fp, options->model_fp, sizeof join->model_fp) != 0)
-        return "its model is another one than the leader's";
+        return "its model differs from the leader's";
     if (join->n_ranks > n_left)
-        return "it wants to hold more ranks (--ranks-here) than are left";
+        return "it asks for more ranks (--ranks-here) than are left";
     return NULL;
 }
 
@@ -63,7 +63,7 @@ static void take_in(struct leader *leader, const struct leader_options *options,
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     if (rank_wire_receive(fd, &message, fds, &n_fds) != STATUS_OK || message.type != RANK_JOIN) {
         rank_wire_close(fds, n_fds);
-        refuse(fd, pid, "it does not ask to join");
+        refuse(fd, pid, "its first message is not a request to join");
         return;
     }
     rank_wire_close(fds, n_fds);
@@ -146,9 +146,8 @@ static enum status take_ready(struct leader *leader, const struct follower *foll
         return error_set(error, STATUS_CORRUPT, "%u KV pools instead of %u", n_fds,
                          follower->n_ranks);
     if (strcmp(ready->numerics, numerics) != 0)
-        return error_set(error, STATUS_CONFLICT,
-                         "it computes other bits: \"%s\", the leader \"%s\"", ready->numerics,
-                         numerics);
+        return error_set(error, STATUS_CONFLICT, "its numerics differ: \"%s\", the leader \"%s\"",
+                         ready->numerics, numerics);
     for (uint32_t i = 0; i < n_fds; i++) {
         uint32_t rank = follower->rank_begin + i;
         enum status status = map_pool(leader, rank, &ready->pools[i], fds[i], &kv[rank]);
@@ -174,7 +173,7 @@ static enum status await_one(struct leader *leader, const struct follower *follo
              message.u.failed.status != STATUS_OK)
         status = error_set(error, message.u.failed.status, "%s", message.u.failed.text);
     else
-        status = error_set(error, STATUS_CORRUPT, "it says what is no answer");
+        status = error_set(error, STATUS_CORRUPT, "its answer is malformed");
     rank_wire_close(fds, n_fds);
     return status;
 }
@@ -204,7 +203,7 @@ static bool was_stopped(const struct follower *follower) {
 _Noreturn static void end_with(const struct follower *follower) {
     char text[32];
     if (was_stopped(follower)) {
-        log_info("ranks were stopped with the worker: it ends", "ranks=%s pid=%d",
+        log_info("ranks were stopped: the worker ends", "ranks=%s pid=%d",
                  ranks_text(follower, text), (int)follower->pid);
         exit_now(EXIT_SUCCESS);
     }

@@ -95,7 +95,7 @@ static enum status find_kernels(const struct rank_options *options,
         return STATUS_OK;
     *kernels = kernels_find(options->backend);
     if (!*kernels)
-        return error_field(error, STATUS_NOT_FOUND, "backend", "there is no backend \"%s\"",
+        return error_field(error, STATUS_NOT_FOUND, "backend", "unknown backend \"%s\"",
                            options->backend);
     bool elsewhere =
         options->kv_shared || (options->n_here > 0 && options->n_here < options->n_ranks);

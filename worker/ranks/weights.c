@@ -102,7 +102,8 @@ static void warn_of_odd_zeros(const struct slot *slot) {
     static atomic_flag told = ATOMIC_FLAG_INIT;
     for (uint32_t i = 0; i < slot->source.n_parts; i++)
         if (quant_zeros_are_odd(slot->source.parts[i].tensor) && !atomic_flag_test_and_set(&told))
-            log_warn("zero points contradict sym, which says that there is one: they are not read",
+            log_warn("zero points contradict sym, which says that they have one value: they are "
+                     "not read",
                      "tensor=%s", slot->name);
 }
 

@@ -133,7 +133,7 @@ static enum status let_devices_add(struct forward *forward, const struct rank_op
     if (!kernels || kernels_on_host(kernels))
         return error_set(why, STATUS_UNSUPPORTED, "the ranks compute on the host");
     if (options->sums == SUMS_HOST)
-        return error_set(why, STATUS_UNSUPPORTED, "so it was asked for");
+        return error_set(why, STATUS_UNSUPPORTED, "requested by --sums");
     if (n_here < options->n_ranks)
         return error_set(why, STATUS_UNSUPPORTED, "some ranks are in other processes");
     if (!kernels->meet)
@@ -156,11 +156,11 @@ static enum status choose_sums(struct forward *forward, const struct rank_option
     if (status != STATUS_OK && (options->sums == SUMS_DEVICE || options->sums == SUMS_NCCL))
         return error_field(error, status, "sums", "the devices cannot add up: %s", why.text);
     if (status == STATUS_OK && how == SUMS_DEVICE)
-        log_info("the devices add up over the ranks", "ranks=%u", options->n_ranks);
+        log_info("devices compute the sums over the ranks", "ranks=%u", options->n_ranks);
     else if (status == STATUS_OK)
-        log_info("the devices add up what NCCL brings of the other ranks", "ranks=%u why=%s",
-                 options->n_ranks,
-                 log_text(text, sizeof text, *why.text ? why.text : "so it was asked for"));
+        log_info("devices compute the sums over the ranks from what NCCL gathers",
+                 "ranks=%u why=%s", options->n_ranks,
+                 log_text(text, sizeof text, *why.text ? why.text : "requested by --sums"));
     else if (on_devices)
         log_info("sums over the ranks go through the host", "ranks=%u why=%s", options->n_ranks,
                  log_text(text, sizeof text, why.text));

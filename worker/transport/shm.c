@@ -131,7 +131,7 @@ static enum status check_ring(int fd, const struct address *address, struct erro
     if (n < 0 || (size_t)n != strlen(wanted) || memcmp(found, wanted, (size_t)n) != 0)
         return error_set(error, STATUS_CLOSED, "shm: the sender's ring is gone");
     if (fstat(fd, &info) != 0 || (uint64_t)info.st_size != address->n_bytes)
-        return error_set(error, STATUS_INVALID, "shm: the ring has not the size it was offered as");
+        return error_set(error, STATUS_INVALID, "shm: the ring's size differs from its offer");
     int seals = fcntl(fd, F_GET_SEALS);
     if (seals < 0 || (seals & SEALS) != SEALS)
         return error_set(error, STATUS_INVALID, "shm: the ring could still change its size");

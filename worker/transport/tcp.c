@@ -45,7 +45,7 @@ static enum status receiver_open(const uint8_t *bytes, uint32_t n, struct transp
                                  struct error *error) {
     (void)bytes;
     if (n != 0)
-        return error_set(error, STATUS_INVALID, "tcp: an offer of %u bytes instead of none", n);
+        return error_set(error, STATUS_INVALID, "tcp: an offer has %u bytes, expected 0", n);
     struct transport_receiver *receiver = calloc(1, sizeof *receiver);
     if (!receiver)
         return error_set(error, STATUS_NOMEM, "tcp: no memory for a KV link");

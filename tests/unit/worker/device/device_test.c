@@ -201,10 +201,10 @@ END_TEST
 static const struct {
     const char *text, *says;
 } wrong[] = {
-    {"", "there is no row"},
-    {"# nothing\n\n", "there is no row"},
+    {"", "contains no row"},
+    {"# nothing\n\n", "contains no row"},
     {"kv: 1\n", "line 1: a row begins with \"name:\""},
-    {"name: a\nspeed: 1\n", "line 2: there is no key \"speed\""},
+    {"name: a\nspeed: 1\n", "line 2: unknown key \"speed\""},
     {"name: a\n\nkv 1\n", "line 3: not of the form"},
     {"name: a\nkv: fast\n", "line 2: kv: expected 1 number from"},
     {"name: a\nkv: 2.1\n", "line 2: kv: expected 1 number from 1e-06 to 2"},

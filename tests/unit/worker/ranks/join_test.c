@@ -123,8 +123,8 @@ static const struct {
     const char *says;
 } readies[] = {
     {NULL, STATUS_OK, ""},
-    {other_numerics, STATUS_CONFLICT, "other bits"},
-    {longer_numerics, STATUS_CONFLICT, "other bits"},
+    {other_numerics, STATUS_CONFLICT, "its numerics differ"},
+    {longer_numerics, STATUS_CONFLICT, "its numerics differ"},
     {no_pool, STATUS_CORRUPT, "KV pools"},
     {two_pools, STATUS_CORRUPT, "KV pools"},
     {no_descriptor, STATUS_CORRUPT, "0 KV pools instead of 1"},
@@ -136,9 +136,9 @@ static const struct {
     {longer_pool, STATUS_CORRUPT, "cannot be mapped"},
     {empty_pool, STATUS_CORRUPT, "cannot be mapped"},
     {long_layers, STATUS_CORRUPT, "cannot be mapped"},
-    {another_type, STATUS_CORRUPT, "no answer"},
-    {failed_with_nothing, STATUS_CORRUPT, "no answer"},
-    {failed_with_what_is_no_status, STATUS_CORRUPT, "no answer"},
+    {another_type, STATUS_CORRUPT, "malformed"},
+    {failed_with_nothing, STATUS_CORRUPT, "malformed"},
+    {failed_with_what_is_no_status, STATUS_CORRUPT, "malformed"},
     {failed, STATUS_NOMEM, "no memory at all"},
     {gone, STATUS_CLOSED, "it ended while it loaded"},
 };
