@@ -320,7 +320,7 @@ static void on_stop_signal(void *user, unsigned signal) {
     struct server *server = &program->server;
     struct serving *serving = &server->serving;
     if (serving->draining) {
-        log_info("asked twice: ending at once", "signal=%u", signal);
+        log_info("second signal: ending at once", "signal=%u", signal);
         stop(program);
         return;
     }

@@ -45,7 +45,7 @@ struct ask_limits {
     const uint32_t *ends;                /* (n_ends) ids with which the model ends an answer */
     uint32_t prompt_max;                 /* ids of one prompt */
     const struct generation *generation; /* what holds where a request is silent; NULL: nothing */
-    uint32_t max_new; /* tokens of an answer where a request is silent; 0: the dialect's own */
+    uint32_t max_new; /* tokens of an answer if the request sets no limit; 0: the dialect's own */
     const struct tool_format *tool_format; /* of the model's calls; NULL: none that is known */
     unsigned tool_marks_special; /* bit i: its mark i is a special token, which no text spells */
     const struct thought_format *thought_format; /* of what the model thinks; NULL: it does not */

@@ -135,7 +135,7 @@ static enum status read_response_format(const struct json_get *format, struct js
     TRY(json_get_text(format, "type", 64, &type));
     if (!span_is(type, "json_schema") && json_get_member(format, "json_schema"))
         return json_get_fail(format, STATUS_INVALID, "json_schema",
-                             "needs `type`: \"json_schema\" beside it");
+                             "needs `type`: \"json_schema\" with it");
     if (!format->object || span_is(type, "text"))
         return STATUS_OK;
     if (span_is(type, "json_object")) {

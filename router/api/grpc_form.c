@@ -46,7 +46,7 @@ enum status grpc_read_headers(const struct exchange *exchange, struct ask *ask,
     const char *timeout = exchange_header(exchange, "grpc-timeout");
     const char *encoding = exchange_header(exchange, "grpc-encoding");
     if (timeout && !grpc_timeout(timeout, &ask->timeout_ns))
-        return error_set(&error->error, STATUS_INVALID, "grpc-timeout: `%.40s` is no timeout",
+        return error_set(&error->error, STATUS_INVALID, "grpc-timeout: `%.40s` is not a timeout",
                          timeout);
     if (timeout && ask->timeout_ns == 0)
         return error_set(&error->error, STATUS_TIMEOUT, "The deadline has passed already");

@@ -50,7 +50,7 @@ static enum status need_text(const struct json_get *at, const json_t *block, con
     if (json_is_string(json_object_get(block, name)))
         return STATUS_OK;
     return json_get_fail(at, STATUS_INVALID, "content",
-                         "has a block (number %zu) whose `%s` is no string", i, name);
+                         "has a block (number %zu) whose `%s` is not a string", i, name);
 }
 
 /* Content that is a string or blocks of text, as one value of a chat. */

@@ -47,7 +47,7 @@ static enum status check_function(const struct json_get *get) {
     return is_flat ? json_get_fail(get, STATUS_INVALID, "function",
                                    "is missing: in a chat a function is written {\"type\": "
                                    "\"function\", \"function\": {\"name\": ...}}, with its "
-                                   "members in `function` and not beside `type`")
+                                   "members in `function` not next to `type`")
                    : STATUS_OK;
 }
 
@@ -194,7 +194,7 @@ static enum status allow(const struct json_get *of, const char *field, struct to
     if (!is_one || !tool || (kind == TEMPLATE_TOOL_CUSTOM) != (tool->input != NULL))
         return error_field(of->error, STATUS_INVALID, field,
                            "`%s` must name functions or custom tools of `tools`, each by its type; "
-                           "`%.*s` is none",
+                           "`%.*s` is neither",
                            field, span_shown(name), name.bytes ? name.bytes : "");
     tool->allowed = true;
     return STATUS_OK;

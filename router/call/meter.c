@@ -133,14 +133,18 @@ static const struct metric_row own_rows[] = {
     {"tandem_tls_certificate_not_after_seconds",
      "Unix time at which the server's certificate ends to be valid; 0 without TLS.", METRIC_GAUGE,
      AT(now.tls_ends_s)},
-    {"tandem_formats_total", "Forms of answers that requests asked for, by what came of them.",
-     METRIC_COUNTER, AT(now.formats.n_compiled), LABEL("outcome", "compiled")},
-    {"tandem_formats_total", "Forms of answers that requests asked for, by what came of them.",
-     METRIC_COUNTER, AT(now.formats.n_known), LABEL("outcome", "known")},
-    {"tandem_formats_total", "Forms of answers that requests asked for, by what came of them.",
-     METRIC_COUNTER, AT(now.formats.n_refused), LABEL("outcome", "refused")},
-    {"tandem_formats_seconds_total", "Time spent compiling them.", METRIC_COUNTER, AT(formats_s)},
-    {"tandem_handshakes_failed_total", "Workers' greetings with other keys or none.",
+    {"tandem_formats_total",
+     "Answer formats (schemas, expressions, grammars) of requests, by outcome.", METRIC_COUNTER,
+     AT(now.formats.n_compiled), LABEL("outcome", "compiled")},
+    {"tandem_formats_total",
+     "Answer formats (schemas, expressions, grammars) of requests, by outcome.", METRIC_COUNTER,
+     AT(now.formats.n_known), LABEL("outcome", "known")},
+    {"tandem_formats_total",
+     "Answer formats (schemas, expressions, grammars) of requests, by outcome.", METRIC_COUNTER,
+     AT(now.formats.n_refused), LABEL("outcome", "refused")},
+    {"tandem_formats_seconds_total", "Time spent compiling answer formats.", METRIC_COUNTER,
+     AT(formats_s)},
+    {"tandem_handshakes_failed_total", "Handshakes of workers that failed: other keys or none.",
      METRIC_COUNTER, AT(now.n_handshakes_failed)},
     {"tandem_log_lines_lost_total", "Log lines dropped because standard error took no more.",
      METRIC_COUNTER, AT(log_lost)},
@@ -151,11 +155,11 @@ static const struct metric_row own_rows[] = {
     {"tandem_worker_steps_total", "Steps of all engines.", METRIC_COUNTER, AT(workers.n_steps)},
     {"tandem_router_replays_total", "Attempts started again elsewhere.", METRIC_COUNTER,
      AT(core.n_replays)},
-    {"tandem_router_inexact_total", "Streams that went on where numbers may differ.",
+    {"tandem_router_inexact_total", "Streams that continued on a worker with other numerics.",
      METRIC_COUNTER, AT(core.n_inexact)},
     {"tandem_router_stale_dropped_total", "Messages of attempts that were over.", METRIC_COUNTER,
      AT(core.n_stale_dropped)},
-    {"tandem_router_fenced_total", "Workers fenced for silence.", METRIC_COUNTER,
+    {"tandem_router_fenced_total", "Workers fenced because they were silent.", METRIC_COUNTER,
      AT(core.n_fenced)},
     {"tandem_router_poisoned_total", "Requests refused as poisoned.", METRIC_COUNTER,
      AT(core.n_poisoned)},
@@ -163,7 +167,8 @@ static const struct metric_row own_rows[] = {
      AT(core.n_put_aside)},
     {"tandem_router_pairs_failed_total", "Times two workers were not paired after a failure.",
      METRIC_COUNTER, AT(core.n_pairs_failed)},
-    {"tandem_router_resends_total", "Tokens asked for again.", METRIC_COUNTER, AT(core.n_resends)},
+    {"tandem_router_resends_total", "Tokens that were requested again.", METRIC_COUNTER,
+     AT(core.n_resends)},
     {"tandem_router_handoffs_total", "Prompts prefilled elsewhere.", METRIC_COUNTER,
      AT(core.n_handoffs)},
     {"tandem_router_local_total", "Prompts prefilled where they decode.", METRIC_COUNTER,
@@ -225,8 +230,9 @@ static void register_labelled(struct meter *meter) {
     for (unsigned i = REFUSAL_NONE + 1; i < REFUSAL_COUNT; i++) {
         struct metric_label reason = {"reason", refusal_name((enum refusal)i)};
         meter->workers_refused[i] = metrics_gauge(
-            meter->metrics, (struct metric_spec){"tandem_router_workers_refused",
-                                                 "Workers that get nothing, and why.", &reason, 1});
+            meter->metrics,
+            (struct metric_spec){"tandem_router_workers_refused",
+                                 "Workers that get no requests, by reason.", &reason, 1});
     }
     for (unsigned i = 0; i < STAGE_COUNT; i++) {
         struct metric_label stage = {"stage", stage_name((enum request_stage)i)};

@@ -108,7 +108,7 @@ static const char *check_fleet(const struct router *router) {
         if (slot->n_unreflected > n || (n == 0 && slot->tokens_unreflected != 0))
             return "a slot's unreported load is wrong";
         if (slot->n_forgets != 0)
-            return "a FORGET was left behind";
+            return "a FORGET was left over";
         if (slot->loss != LOSS_NONE || !list_empty(&slot->lost))
             return "a worker's losses were not replayed";
     }

@@ -185,7 +185,7 @@ void replay_rejected(struct router *router, struct slot *slot, struct attempt_id
     replay_lost(router, req, slot, loss);
 }
 
-/* When the attempt stands still for too long, in own time. The patience is for live workers: of each
+/* When the attempt makes no progress for too long, in own time. The patience is for live workers: of each
  * silence of one half a second counts, so a worker that stops now and then has its time, and one that
  * goes on without this attempt is found out. What widens the bound for "hung" widens the patience. */
 static uint64_t still_at_own_ns(const struct router *router, const struct request *req) {

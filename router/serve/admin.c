@@ -85,7 +85,7 @@ static enum status find_sibling(const struct server *server, const char *name, u
         if (server->has_siblings && view.welcome.host == server->host && *pid > 0)
             return STATUS_OK;
         return error_field(error, STATUS_DENIED, "worker",
-                           "`%s` was not started by `tandem up` beside this router: end it on its "
+                           "`%s` was not started by the `tandem up` of this router: stop it on its "
                            "own host (process %u there)",
                            name, *pid);
     }

@@ -62,7 +62,7 @@ static enum status read_words(char *rest, struct row *row, const char *path, str
     for (const char *word; (word = strtok_r(NULL, BLANKS, &rest)) != NULL;)
         if (!read_word(word, row->quota))
             return error_set(error, STATUS_INVALID,
-                             "%s: line %u: the words behind a key are concurrent=N, per-minute=N "
+                             "%s: line %u: the words after a key are concurrent=N, per-minute=N "
                              "(1 to 1000000) and cache-salt=TEXT (up to %d bytes)",
                              path, row->line, QUOTA_SALT_MAX);
     return STATUS_OK;
@@ -147,7 +147,7 @@ enum status api_keys_load(const char *path, bool is_private, struct api_keys **o
                              : error_set(error, STATUS_NOMEM, "%s: no memory to read it", path);
     fclose(file);
     if (status == STATUS_OK && keys->n == 0)
-        status = error_set(error, STATUS_INVALID, "%s: no key in it", path);
+        status = error_set(error, STATUS_INVALID, "%s: contains no key", path);
     if (status != STATUS_OK) {
         api_keys_free(keys);
         return status;

@@ -55,7 +55,7 @@ GRPC_ANSWER(answer_check, grpc__health__v1__health_check_request__descriptor) {
     enum follows follows = read_service(question);
     if (follows == FOLLOWS_NOTHING) {
         struct api_error error = {.code = "service_not_found"};
-        error.status = error_set(&error.error, STATUS_NOT_FOUND, "service: there is no such one");
+        error.status = error_set(&error.error, STATUS_NOT_FOUND, "service: unknown");
         endpoint_error(server, request, &error);
         return;
     }

@@ -174,7 +174,7 @@ static void put_answer(request *question, struct buf *out) {
                 return;
             }
         }
-        put_error(&answer, 5, "there is no such file or symbol here", out);
+        put_error(&answer, 5, "no such file or symbol", out);
         return;
     default:
         put_error(&answer, 12, "this question is not answered here", out);

@@ -72,7 +72,7 @@ static void look_at_handshakes(struct link *link) {
     if (n == link->n_failed_said || now_ns < link->say_failed_ns)
         return;
     log_warn("handshakes fail",
-             "announce=%s n=%llu hint=\"a worker's --keys are not ours, or only one "
+             "announce=%s n=%llu hint=\"a worker has other --keys, or only one "
              "side has keys\"",
              log_text(endpoint, sizeof endpoint, bus_endpoint(link->bus, link->listener)),
              (unsigned long long)(n - link->n_failed_said));

@@ -14,8 +14,7 @@ enum status quotas_take(const struct server *server, const struct exchange *exch
     if (!*quota || quota_take(*quota, clock_now_ns(), &error->retry_ms) == STATUS_OK)
         return STATUS_OK;
     error->code = "rate_limit_exceeded";
-    return error->status = error_set(&error->error, STATUS_BUSY,
-                                     "This key has as many requests as it may have; try again in "
-                                     "%u ms",
-                                     error->retry_ms);
+    return error->status = error_set(
+               &error->error, STATUS_BUSY,
+               "This key has reached its limit of requests; try again in %u ms", error->retry_ms);
 }

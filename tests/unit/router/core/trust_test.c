@@ -45,7 +45,7 @@ START_TEST(three_failures_of_four_answers_put_a_worker_aside_and_two_do_not) {
     ck_assert_int_eq(standing_of(a), STANDING_ASIDE);
     ck_assert_str_eq(
         fake_note(&fake, "worker put aside"),
-        "worker put aside: nothing is sent there name=a reason=lease failed=3 for_ms=1000");
+        "worker put aside: it gets no requests name=a reason=lease failed=3 for_ms=1000");
     ck_assert_int_eq(standing_of(b), STANDING_GOOD);
     ck_assert_uint_eq(fake_stats(&fake).n_put_aside, 1);
     for (uint32_t user = 40; user < 44; user++)
@@ -72,7 +72,7 @@ START_TEST(unusable_numbers_put_a_worker_aside_at_once) {
     ck_assert_int_eq(standing_of(a), STANDING_ASIDE);
     ck_assert_str_eq(
         fake_note(&fake, "worker put aside"),
-        "worker put aside: nothing is sent there name=a reason=numerics failed=1 for_ms=1000");
+        "worker put aside: it gets no requests name=a reason=numerics failed=1 for_ms=1000");
     fake_close(&fake);
 }
 END_TEST
