@@ -97,7 +97,7 @@ def wrong_starts_at_once(folder):
                for _ in range(100)]
     for process in started:
         _, err = process.communicate(timeout=120)
-        assert process.returncode == 78 and err == f"error: --api-keys: {keys}: no key in it\n", (process.returncode, err)
+        assert process.returncode == 78 and err == f"error: --api-keys: {keys}: contains no key\n", (process.returncode, err)
 
 
 def wrong_daemons(tally, folder):

@@ -53,7 +53,7 @@ def words_and_pipes(cluster):
 
 
 def bad_input(cluster):
-    for stdin, words in ((b"", "no prompt"), (b"a\0b", "not text"), (b"\xff\xfe", "UTF-8"), (b"x" * (17 << 20), "16 MiB")):
+    for stdin, words in ((b"", "the prompt is empty"), (b"a\0b", "not text"), (b"\xff\xfe", "UTF-8"), (b"x" * (17 << 20), "16 MiB")):
         code, out, err = chat(cluster, stdin=stdin)
         assert code == 1 and words in err and not out, (words, code, err)
     assert chat(cluster, "-", "-")[0] == 78
@@ -150,7 +150,7 @@ def how_it_is_sampled(cluster):
         with Talk(SimpleNamespace(url=url)) as terminal:
             terminal.expect(rf"small-model at {url}\s+the model's own: temperature 0.6, top_k 20")
             terminal.expect("> ")
-            for line, words in (("/temperature 0.25", "temperature 0.25; the model's own"), ("/top-p 2", "no number from 0 to 1"), ("/top-p 0.5", "top_p 0.5")):
+            for line, words in (("/temperature 0.25", "temperature 0.25; the model's own"), ("/top-p 2", "not a number from 0 to 1"), ("/top-p 0.5", "top_p 0.5")):
                 terminal.type(line + "\r")
                 terminal.expect(re.escape(words))
                 terminal.expect("> ")
@@ -246,7 +246,7 @@ def words_are_whole(cluster):
             fcntl.ioctl(terminal.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 80, 0, 0))
             assert terminal.end() == 0
             lines = terminal.read().replace("\r", "").split("\n")
-            assert lines[:2] == [f"small-model at {url}", "temperature 0.7, top_p 0.9 (the model brings none)"], lines[:2]
+            assert lines[:2] == [f"small-model at {url}", "temperature 0.7, top_p 0.9 (the model has none)"], lines[:2]
             lines = lines[2:lines.index("")]
             assert len(lines) > 5 and max(map(len, lines)) <= 80 and " ".join(lines) == text.split("\n")[0], lines
 

@@ -119,7 +119,7 @@ def several_hosts(host):
     assert seen["memory"].startswith("3 workers: "), seen
     ports = [f["seen"] for f in findings if f["subject"] == "port" and f["level"] == "ok"]
     assert f"lo:{port} is free for tandem-worker" in ports and f"lo:{other} is free for tandem-worker" in ports, ports
-    assert ['"nowhere9" is no interface' in f["seen"] for f in findings if f["subject"] == "port" and f["level"] == "warning"] == [True]
+    assert ['"nowhere9" is not an interface' in f["seen"] for f in findings if f["subject"] == "port" and f["level"] == "warning"] == [True]
     assert [f["level"] for f in findings if f["subject"] == "routers"] == ["warning", "warning"]
 
 
@@ -156,7 +156,7 @@ def planted(host):
         run(decode={"endpoint": f"ipc://{host.path('prefill0')}"})
     yield "two workers of this host at one interface", "configuration", "the same endpoint", "endpoint of its own", \
         run(prefill={"endpoint": "tcp://lo:7002"}, decode={"endpoint": "tcp://lo:7002"})
-    yield "no such interface", "port", '"nowhere9" is no interface', "ip -brief address", run(decode={"endpoint": "tcp://nowhere9:7002"})
+    yield "no such interface", "port", '"nowhere9" is not an interface', "ip -brief address", run(decode={"endpoint": "tcp://nowhere9:7002"})
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -174,7 +174,7 @@ def planted(host):
         taken.listen()
         yield "a taken port", "port", f"held by {Path(f'/proc/{os.getpid()}/comm').read_text().strip()} (pid {os.getpid()})", \
             "choose another", run(router={"listen": f"127.0.0.1:{taken.getsockname()[1]}"})
-    yield "an address without keys", "cluster keys", "there are no keys", "tandem keys DIR", \
+    yield "an address without keys", "cluster keys", "no keys are set", "tandem keys DIR", \
         run(cluster={"keys": None}, decode={"endpoint": "tcp://0.0.0.0:0"})
     os.chmod(host.path("keys/client.secret"), 0o644)
     yield "keys for everybody", "cluster keys", "keys", "chmod 700", run()
@@ -182,7 +182,7 @@ def planted(host):
     os.chmod(host.path("admin-keys"), 0o644)
     yield "an admin key for everybody", "admin keys", "admin-keys", "chmod 600", run()
     os.chmod(host.path("admin-keys"), 0o600)
-    yield "no key in a file of keys", "API keys", "no key in it", "one key a line", \
+    yield "no key in a file of keys", "API keys", "contains no key", "one key a line", \
         run(router={"api_keys": host.write("empty", "# none\n")})
     yield "one key for clients and administrators", "admin keys", "line 2: the key is also in", "keys of their own", \
         run(router={"admin_keys": host.write("both", "other\nsecret-of-api-keys\n", 0o600)})
@@ -192,7 +192,7 @@ def planted(host):
     host.certificates.sign("old", days=-1)
     yield "an expired certificate", "TLS", "expired", "renew", \
         run(router={"tls_cert": host.path("old.crt"), "tls_key": host.path("old.key")})
-    yield "a folder that is not there", "sockets", "its folder is not there", "mkdir", \
+    yield "a folder that is not there", "sockets", "its folder does not exist", "mkdir", \
         run(decode={"endpoint": f"ipc://{host.path('nowhere/decode0')}"})
     alone = host.folder / "alone"
     alone.mkdir()
@@ -219,7 +219,7 @@ def warnings(host):
     os.chmod(host.path("api-keys"), 0o600)
     assert not faults(findings), faults(findings)
     warned = {f["subject"]: f for f in findings if f["level"] == "warning"}
-    assert "everybody" in warned["API keys"]["seen"] and "chmod 640" in warned["API keys"]["fix"], warned
+    assert "all users" in warned["API keys"]["seen"] and "chmod 640" in warned["API keys"]["fix"], warned
     assert "900256" in warned["open files"]["seen"], warned
 
 

@@ -136,7 +136,7 @@ def every_command_asks_an_address(folder):
         assert "127.0.0.1" not in command("tandem", "status", "--server", url)
         for scheme in ("http", "grpc"):
             command("tandem-bench", "load", "--target", f"{scheme}://[::1]:{port}", *LOAD)
-        assert "an IPv6 address stands in brackets" in refused("tandem", "status", "--server", f"http://::1:{port}")
+        assert "an IPv6 address must be in brackets" in refused("tandem", "status", "--server", f"http://::1:{port}")
 
 
 def every_address_is_served(folder):

@@ -51,7 +51,7 @@ def wrong_arguments_are_named():
         bad = Path(folder) / "bad"
         bad.write_text("name: x\n\nkv: lots\n")
         for args, words in (
-            (("--table", "nobody"), 'no published table "nobody"'),
+            (("--table", "nobody"), 'unknown table "nobody"'),
             (("--efficiencies", bad), f"--efficiencies: {bad}: line 3: kv: expected 1 number"),
             (("--efficiencies", f"{bad}.not"), f"{bad}.not"),
             (("--jobs", 0), "--jobs"),

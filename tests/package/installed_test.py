@@ -341,7 +341,7 @@ def started(container):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "test.conf").write_text("[Service]\nWatchdogSec=3\nStartLimitBurst=50\n")
     container.boot()
-    doctor_finds_no_fault(container, "/run/tandem is not there yet: the units make it")
+    doctor_finds_no_fault(container, "/run/tandem does not exist yet: the units make it")
     container.inside("systemctl", "enable", *UNITS, "tandem.target")
     container.inside("systemctl", "start", "tandem-router.socket", "tandem.target")
     eventually(lambda: ready_workers(container) == ["decode0", "prefill0", "spare"], "all workers ready")

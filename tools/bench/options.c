@@ -128,7 +128,7 @@ static void read_lengths(const struct args_given *given) {
             values[n++] = (uint32_t)to_number(given, item, 1);
     }
     if (n == 0)
-        argp_error(given->state, "--%s: no length in it", given->row->name);
+        argp_error(given->state, "--%s: contains no length", given->row->name);
 }
 
 /* "ttft-p99=500ms,itl-p99=50ms,e2e-p99=10s" */

@@ -276,7 +276,8 @@ enum status session_report(struct session *session, struct table_set *set, struc
     TRY(status);
     for (uint32_t i = 0; i < set->n_rows; i++)
         n_ok += set->rows[i].figures.n_ok;
-    return n_ok > 0 ? STATUS_OK
-                    : error_set(error, STATUS_CORRUPT, "no request was completed: %s",
-                                set->first_error[0] ? set->first_error : "none was sent in time");
+    return n_ok > 0
+               ? STATUS_OK
+               : error_set(error, STATUS_CORRUPT, "no request was completed: %s",
+                           set->first_error[0] ? set->first_error : "no request was sent in time");
 }

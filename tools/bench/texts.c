@@ -43,14 +43,14 @@ static enum status read_whole(const char *path, struct buf *all, struct error *e
 static enum status check_text(const char *path, const struct buf *all, struct error *error) {
     return strlen(all->data) == all->n
                ? STATUS_OK
-               : error_set(error, STATUS_INVALID, "%s: not text: it has bytes of 0", path);
+               : error_set(error, STATUS_INVALID, "%s: not text: it contains NUL bytes", path);
 }
 
 static enum status read_plain(const char *path, struct buf *all, char ***texts, uint32_t *n_texts,
                               struct error *error) {
     TRY(check_text(path, all, error));
     if (!all->data[strspn(all->data, " \t\r\n")])
-        return error_set(error, STATUS_INVALID, "%s: no words in it", path);
+        return error_set(error, STATUS_INVALID, "%s: contains no words", path);
     char **made = malloc(sizeof *made);
     char *text = made ? buf_take(all) : NULL;
     if (!text) {

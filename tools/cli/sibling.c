@@ -80,6 +80,7 @@ enum status sibling_end(struct sibling *sibling, struct buf *out, struct buf *er
         status = read_all(sibling->files[1], errors);
     close_files(sibling);
     sibling->pid = 0;
-    return status == STATUS_OK ? STATUS_OK
-                               : error_set(error, status, "%s: it says too much", sibling->path);
+    return status == STATUS_OK
+               ? STATUS_OK
+               : error_set(error, status, "%s: its output is too long", sibling->path);
 }

@@ -159,8 +159,8 @@ int status_drain_command(int argc, char **argv) {
 int status_kill_command(int argc, char **argv) {
     static const struct args args = {
         "WORKER",
-        "Kills a worker of `tandem up` at once, as a crash would: its answers go on on another "
-        "one, and it is started again.",
+        "Kills a worker of `tandem up` at once, as a crash would: other workers continue its "
+        "answers, and it is started again.",
         .parts = {{rows, 0}, {target_rows, AT(target)}, {http_trust_rows, AT(target.trust)}}};
     struct ask ask = {0};
     args_parse(&args, argc, argv, &ask);

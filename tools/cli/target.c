@@ -53,7 +53,7 @@ enum status target_find_key(struct cli_target *target, struct error *error) {
         }
     }
     if (status == STATUS_OK && !target->key[0])
-        status = error_set(error, STATUS_INVALID, "%s: no key in it", target->key_file);
+        status = error_set(error, STATUS_INVALID, "%s: contains no key", target->key_file);
     if (file.data)
         explicit_bzero(file.data, file.n);
     buf_fini(&file);

@@ -376,7 +376,8 @@ int plan_print(const struct plan_options *options) {
     bool good = true;
     plan.gpu = device_find(options->device);
     if (!plan.gpu) {
-        fprintf(stderr, "kbench: --device: '%s' is none of %s\n", options->device, device_names());
+        fprintf(stderr, "kbench: --device: '%s' is not one of %s\n", options->device,
+                device_names());
         return EXIT_CONFIG;
     }
     plan.link_bytes_s = options->link ? rate_of(plan.gpu, options->link) : plan.gpu->link_bytes_s;
@@ -386,7 +387,7 @@ int plan_print(const struct plan_options *options) {
         return EXIT_CONFIG;
     }
     if (options->code && !launches_read_codes(&plan.launches, options->code)) {
-        fprintf(stderr, "kbench: --code: '%s' is no file of tests/gpu/sass.py --registers\n",
+        fprintf(stderr, "kbench: --code: '%s' is not a file of tests/gpu/sass.py --registers\n",
                 options->code);
         return EXIT_CONFIG;
     }

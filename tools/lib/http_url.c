@@ -44,14 +44,14 @@ static const char *read_server(const char *text, size_t n, struct http_url *url)
         if (!close)
             return "'[' without ']'";
         if (!read_v6(text + 1, (size_t)(close - text - 1), url))
-            return "what is in brackets is not an IPv6 address";
+            return "the text in brackets is not an IPv6 address";
         colon = close + 1;
         if (colon < end && *colon != ':')
             return no_form;
     } else {
         colon = memchr(text, ':', n);
         if (colon && memchr(colon + 1, ':', (size_t)(end - colon - 1)))
-            return "an IPv6 address stands in brackets, as in http://[::1]:8000";
+            return "an IPv6 address must be in brackets, as in http://[::1]:8000";
         colon = colon ? colon : end;
         if (colon == text || (size_t)(colon - text) >= sizeof url->host)
             return no_form;

@@ -41,8 +41,7 @@ enum status all_init(struct all *all, const char *table, const char *system, str
     }
     if (all->n_rows == 0) {
         all_fini(all);
-        return error_set(error, STATUS_INVALID,
-                         "there is no published table \"%s\" of a system \"%s\"",
+        return error_set(error, STATUS_INVALID, "unknown table \"%s\" of the system \"%s\"",
                          table ? table : "(any)", system ? system : "(any)");
     }
     return STATUS_OK;

@@ -91,9 +91,9 @@ static const struct {
     const char *why;
 } stalls[] = {
     {"Qwen2-MoE-57B-A14B-Instruct none", "2x A100-80GB", 1.2, 2.7,
-     "the client or the server stood still"},
-    {"Qwen2-72B-Instruct awq", "2x A100-80GB", .6, 1.9, "the client or the server stood still"},
-    {"Qwen2-72B-Instruct awq", "4x A100-80GB", .9, 3.4, "the client or the server stood still"},
+     "the client or the server stalled"},
+    {"Qwen2-72B-Instruct awq", "2x A100-80GB", .6, 1.9, "the client or the server stalled"},
+    {"Qwen2-72B-Instruct awq", "4x A100-80GB", .9, 3.4, "the client or the server stalled"},
     {"Qwen2-72B-Instruct none", "4x A100-80GB", 0, 1e9, "the labels do not fit their rows"},
 };
 

@@ -146,8 +146,8 @@ static void put_assumptions(const struct all *all, struct buf *out) {
                    all->efficiencies[i].device[0] ? ", measured on " : "",
                    all->efficiencies[i].device, all->efficiencies[i].source);
     buf_puts(out, "\nMarks: a, the published figure is an artefact; s, it was taken beyond "
-                  "saturation; u, efficiencies of another device were carried over by the devices' "
-                  "rates: nobody measured them there. Letters behind figures name the largest term "
+                  "saturation; u, efficiencies of another device were scaled by the devices' "
+                  "rates, not measured. Letters behind figures name the largest term "
                   "of the steps:");
     for (unsigned t = 0; t < ROOFLINE_TERMS; t++)
         buf_printf(out, "%s %c %s", t ? "," : "", figure_letter((enum roofline_term)t),

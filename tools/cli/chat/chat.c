@@ -262,7 +262,7 @@ static void set_sampling(struct chat *chat, const char *text, double most, doubl
     if (!text[0])
         *value = -1;
     else if (!read_number(text, most, value))
-        fprintf(stderr, "\"%s\" is no number from 0 to %g\n", text, most);
+        fprintf(stderr, "\"%s\" is not a number from 0 to %g\n", text, most);
     chat_model_say_sampling(&chat->model, stderr);
 }
 
@@ -337,7 +337,7 @@ static enum status talk(struct chat *chat) {
     if (chat->prompt.n == 0 && !chat->reads_input)
         TRY(chat_input_all(&chat->prompt, &chat->error));
     if (chat->prompt.n == 0)
-        return error_set(&chat->error, STATUS_INVALID, "there is no prompt");
+        return error_set(&chat->error, STATUS_INVALID, "the prompt is empty");
     buf_append(&chat->prompt, "", 1);
     if (isatty(STDERR_FILENO))
         chat_model_say(&chat->model, target_server(chat->server), stderr);

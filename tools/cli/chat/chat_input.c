@@ -103,7 +103,7 @@ enum status chat_input_all(struct buf *text, struct error *error) {
             return error_set(error, STATUS_IO, "standard input: %s", strerror(errno));
         if (memchr(bytes, 0, (size_t)n))
             return error_set(error, STATUS_INVALID,
-                             "standard input is not text: it has bytes of 0");
+                             "standard input is not text: it contains NUL bytes");
         if (text->n + (size_t)n > INPUT_MAX)
             return error_set(error, STATUS_LIMIT, "standard input is longer than 16 MiB");
         buf_append(text, bytes, (size_t)n);

@@ -36,7 +36,8 @@ static const char *fix_of_model(enum status status, const struct error *error) {
     case STATUS_UNSUPPORTED:
         return "take a model that is served: docs/models.md lists families and formats";
     default:
-        return "`tandem model info PATH` shows what is in it; is it readable, and whole?";
+        return "`tandem model info PATH` shows its contents; check that it is readable and "
+               "complete";
     }
 }
 
@@ -54,9 +55,10 @@ static struct model *open_model(struct doctor *doctor, const struct settings *se
         return NULL;
     }
     if (model_check_tensors(model, &error) != STATUS_OK) {
-        findings_add(&doctor->findings, FINDING_FAULT, "model",
-                     "fetch the model again: its files are not all there, or not of this model",
-                     "%s", error.text);
+        findings_add(
+            &doctor->findings, FINDING_FAULT, "model",
+            "fetch the model again: some of its files are missing, or belong to another model",
+            "%s", error.text);
         model_close(model);
         return NULL;
     }
@@ -102,8 +104,8 @@ static const char *fix_of_keys(enum status status, bool is_private) {
         return is_private ? "chmod 600 FILE (or 640 with a group of the daemon's alone)"
                           : "chmod 644 FILE at most";
     if (status == STATUS_IO || status == STATUS_NOT_FOUND)
-        return "name a file that is there and that the daemon's user may read";
-    return "one key a line, behind it concurrent=N, per-minute=N or cache-salt=TEXT";
+        return "name a file that exists and that the daemon's user can read";
+    return "one key a line, after it concurrent=N, per-minute=N or cache-salt=TEXT";
 }
 
 static void look_at_api_keys(struct doctor *doctor, const char *option, const char *subject,
@@ -122,7 +124,7 @@ static void look_at_api_keys(struct doctor *doctor, const char *option, const ch
     else if (stat(path, &info) == 0 && (info.st_mode & S_IROTH))
         findings_add(&doctor->findings, FINDING_WARNING, subject,
                      "chmod 640 FILE, with the daemon's group",
-                     "%s: everybody on this host may read the keys", path);
+                     "%s: all users of this host can read the keys", path);
     else
         findings_add(&doctor->findings, FINDING_OK, subject, NULL, "%s", path);
 }
@@ -209,11 +211,11 @@ static void look_at_socket(struct doctor *doctor, const char *endpoint, const ch
                      endpoint, whose);
     else if (access(folder, F_OK) != 0 && units_make_folder(folder))
         findings_add(&doctor->findings, FINDING_OK, "sockets", NULL,
-                     "%s is not there yet: the units make it at their start", folder);
+                     "%s does not exist yet: the units make it at their start", folder);
     else if (access(folder, F_OK) != 0)
         findings_add(&doctor->findings, FINDING_FAULT, "sockets",
                      "make it, as the user of the daemons: mkdir",
-                     "%s of %s: its folder is not there", endpoint, whose);
+                     "%s of %s: its folder does not exist", endpoint, whose);
     else if (access(folder, W_OK | X_OK) != 0)
         findings_add(&doctor->findings, FINDING_FAULT, "sockets",
                      "run as the folder's owner (the user tandem), or change it: chown",

@@ -99,7 +99,7 @@ static int nccl_version(char why[256]) {
     if (!library)
         snprintf(why, 256, "%.255s", dlerror());
     else if (!load_symbol(library, "ncclGetVersion", &version_of) || version_of(&version) != 0)
-        snprintf(why, 256, "%.200s is no NCCL", named ? named : "libnccl.so.2");
+        snprintf(why, 256, "%.200s is not NCCL", named ? named : "libnccl.so.2");
     else if (version < NCCL_LEAST)
         snprintf(why, 256, "NCCL %d.%d is older than " NCCL_LEAST_TEXT, nccl_major(version),
                  nccl_minor(version));
@@ -151,7 +151,7 @@ static void look_at_shares(struct doctor *doctor, const struct driver *driver, i
         const char *name = doctor->workers[i].name[0] ? doctor->workers[i].name : "the worker";
         if (share.first + share.n > n_gpus)
             findings_add(&doctor->findings, FINDING_FAULT, "GPU",
-                         "set devices and tp of its section to GPUs that there are",
+                         "set devices and tp of its section to GPUs that exist",
                          "%s takes GPUs %d to %d, and there are %d", name, share.first,
                          share.first + share.n - 1, n_gpus);
         else if (share.n > 1 && share.sums[0])

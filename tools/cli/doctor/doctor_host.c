@@ -65,7 +65,7 @@ static void look_at_limits(struct doctor *doctor) {
         findings_add(&doctor->findings, FINDING_OK, "locked memory", NULL, "without a limit");
     else
         findings_add(&doctor->findings, FINDING_OK, "locked memory", NULL,
-                     "%llu KiB at most; the CPU backends lock none",
+                     "%llu KiB at most; CPU backends lock no memory",
                      (unsigned long long)locked.rlim_cur / 1024);
 }
 
@@ -108,7 +108,8 @@ static void look_at_clock(struct doctor *doctor) {
                      "%s: certificates of today are not valid yet", text);
     else if (!is_synchronised)
         findings_add(&doctor->findings, FINDING_WARNING, "clock",
-                     "timedatectl set-ntp true, or chrony", "%s, and nothing keeps it right", text);
+                     "timedatectl set-ntp true, or chrony", "%s, and no service keeps it right",
+                     text);
     else
         findings_add(&doctor->findings, FINDING_OK, "clock", NULL, "%s, synchronised", text);
 }

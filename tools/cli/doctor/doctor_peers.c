@@ -52,7 +52,7 @@ static const char *connect_once(const char *endpoint, const struct keys *keys) {
 static const char *connect_to_name(const char *address, const struct keys *keys) {
     char host[VALUE_MAX], port[8], numeric[80], pair[ADDRESS_TEXT_MAX];
     char endpoint[6 + sizeof pair];
-    const char *why = "no address behind the name";
+    const char *why = "the name has no address";
     struct addrinfo *list = doctor_split(address, host, port) ? doctor_resolve(host, port) : NULL;
     for (struct addrinfo *at = list; at && why; at = at->ai_next) {
         if (getnameinfo(at->ai_addr, at->ai_addrlen, numeric, sizeof numeric, NULL, 0,
@@ -101,9 +101,10 @@ static void tell_of_peer(struct doctor *doctor, const char *subject, const char 
         findings_add(&doctor->findings, FINDING_OK, subject, NULL, "%s%s: it answers", who,
                      endpoint);
     else if (has_other_keys(why))
-        findings_add(&doctor->findings, FINDING_FAULT, subject,
-                     "the same keys = DIR on both sides, of one `tandem keys`, or none",
-                     "%s%s: somebody listens, and has other keys (%s)", who, endpoint, why);
+        findings_add(
+            &doctor->findings, FINDING_FAULT, subject,
+            "set the same keys = DIR on both sides, made by one `tandem keys`, or none on either",
+            "%s%s: a process listens there, with other keys (%s)", who, endpoint, why);
     else if (!doctor->any_runs && is_of_this_host(endpoint))
         findings_add(&doctor->findings, FINDING_OK, subject, NULL,
                      "%s%s: no answer yet, and no daemon of this configuration runs here", who,
@@ -211,9 +212,10 @@ static void look_at_server(struct doctor *doctor, const char *server) {
     json_t *version = fetch(&url, &doctor->target, "/version", &http_status, &error);
     const char *said = text_of(version, "version");
     if (!said[0])
-        findings_add(&doctor->findings, FINDING_FAULT, "server",
-                     "is it a Tandem router, and does it hang? journalctl -u tandem-router",
-                     "%s: %s", server, error.text[0] ? error.text : "it does not say its version");
+        findings_add(
+            &doctor->findings, FINDING_FAULT, "server",
+            "check that it is a Tandem router and does not hang: journalctl -u tandem-router",
+            "%s: %s", server, error.text[0] ? error.text : "it does not say its version");
     else if (strcmp(said, TANDEM_VERSION) != 0)
         findings_add(&doctor->findings, FINDING_WARNING, "server",
                      "restart it: it runs a program of another version",

@@ -114,7 +114,7 @@ static void look_at_interface(struct doctor *doctor, const struct settings *sett
     bool is_here = doctor_is_surely_here(settings) || !settings->name[0];
     findings_add(&doctor->findings, is_here ? FINDING_FAULT : FINDING_WARNING, "port",
                  "name an address or an interface of the host that it runs on: ip -brief address",
-                 "%s: \"%.64s\" is no interface with an address here%s", endpoint, host,
+                 "%s: \"%.64s\" is not an interface with an address on this host%s", endpoint, host,
                  is_here ? "" : " (it need not be, where that worker runs on another host)");
 }
 
@@ -132,7 +132,7 @@ void doctor_look_at_endpoint(struct doctor *doctor, const struct settings *setti
     if (!keys[0] && !tcp_is_loopback(host))
         findings_add(&doctor->findings, FINDING_FAULT, "cluster keys",
                      "tandem keys DIR, and keys = DIR in [cluster]",
-                     "%s: not a loopback address, and there are no keys", endpoint);
+                     "%s: not a loopback address, and no keys are set", endpoint);
     if (doctor_names_interface(endpoint))
         look_at_interface(doctor, settings, endpoint, program, fix);
     else if (strcmp(port, "0") != 0 && strcmp(port, "*") != 0 && !doctor_is_elsewhere(endpoint))

@@ -321,8 +321,8 @@ static enum status open_screen(struct top *top) {
     bool wants = !top->plain && !top->once && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
     top->on_screen = wants && top_terminal_open(!is_set("NO_COLOR"));
     if (wants && !top->on_screen)
-        fputs("no full screen here: this build has no ncurses, or it does not know the terminal "
-              "(TERM). Printing lines, as --plain does.\n",
+        fputs("no full screen: this build has no ncurses, or the terminal (TERM) is unknown. "
+              "Printing lines, as --plain does.\n",
               stderr);
     top->look.has_keys = top->on_screen;
     if (!top->on_screen)

@@ -482,7 +482,7 @@ static void put_help(unsigned y, unsigned n_lines, struct top_screen *screen) {
         "s, S            sort by the next, the previous column",
         "r               reverse the order",
         "up, down, k, j  one worker; PgUp, PgDn: a page; Home, End: all",
-        "p, space        pause: the picture stays; again: it goes on",
+        "p, space        pause: the screen stays as it is; again: continue",
         "+, -            ask more often, less often",
         "Ctrl-L          draw everything again",
         "?, h            this list, or the workers",

@@ -91,8 +91,8 @@ static const struct {
     {"{\"turns\": []}", ": no conversation with two turns: looked for", true},
     {"[{\"messages\": [{\"role\": \"system\", \"content\": \"s\"}, {\"content\": \"u\"}]}]",
      ": no conversation with two turns", true},
-    {"", ": no words in it", true},
-    {MARK " \n", ": no words in it", true},
+    {"", ": contains no words", true},
+    {MARK " \n", ": contains no words", true},
 };
 
 START_TEST(a_text_that_begins_as_json_is_json_or_an_error_with_its_place) {
@@ -149,7 +149,7 @@ START_TEST(a_text_with_nuls_is_none) {
     struct error error;
     put(wide, sizeof wide - 1);
     ck_assert_int_eq(texts_read(path, &found, &n_found, &error), STATUS_INVALID);
-    ck_assert_ptr_nonnull(strstr(error.text, "bytes of 0"));
+    ck_assert_ptr_nonnull(strstr(error.text, "NUL bytes"));
     unlink(path);
     ck_assert_int_eq(texts_read(path, &found, &n_found, &error), STATUS_IO);
 }
@@ -192,9 +192,9 @@ START_TEST(a_trace_is_read_to_its_end_and_its_lines_are_counted) {
         {BYTES(LINE("1") "\n\n\n{\"a\": x}\n"), 0, ": line 4, column 7: "},
         {BYTES("\n" LINE("2") "\n\n" LINE("1")), 0, ": line 4: earlier than the line before"},
         {BYTES("\n\n{}\n"), 0, ": line 3: needs timestamp"},
-        {BYTES(LINE("1") "\n\0" LINE("2") "\n"), 0, ": not text: it has bytes of 0"},
-        {BYTES(LINE("1") "\n\0"), 0, ": not text: it has bytes of 0"},
-        {BYTES("\0" LINE("1") "\n"), 0, ": not text: it has bytes of 0"},
+        {BYTES(LINE("1") "\n\0" LINE("2") "\n"), 0, ": not text: it contains NUL bytes"},
+        {BYTES(LINE("1") "\n\0"), 0, ": not text: it contains NUL bytes"},
+        {BYTES("\0" LINE("1") "\n"), 0, ": not text: it contains NUL bytes"},
         {BYTES("\n \r\n"), 0, ": no lines"},
         {BYTES(""), 0, ": no lines"},
     };

@@ -29,7 +29,7 @@ START_TEST(tables_and_systems_are_chosen_by_name) {
     check_init(NULL, "sglang", 11);
     all_fini(&all);
     ck_assert_int_eq(all_init(&all, "mistral-7b-awq", "sglang", &error), STATUS_INVALID);
-    ck_assert_ptr_nonnull(strstr(error.text, "\"mistral-7b-awq\" of a system \"sglang\""));
+    ck_assert_ptr_nonnull(strstr(error.text, "\"mistral-7b-awq\" of the system \"sglang\""));
     all_fini(&all);
 }
 END_TEST
