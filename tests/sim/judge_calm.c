@@ -274,17 +274,18 @@ static bool may_push(const struct engine *engine, const struct sequence *sequenc
 }
 
 /* No chunk waits where there are credits, no token where no step will take it along. */
-static void judge_outlet(struct sim *sim, uint32_t node, const struct outlet *outlet) {
+static void judge_peer_link(struct sim *sim, uint32_t node, const struct peer_link *peer_link) {
     const struct engine *engine = sim->nodes[node].engine;
-    if (outlet->kind == OUTLET_ROUTER && !sim->nodes[node].in_step && !list_empty(&outlet->dirty))
+    if (peer_link->kind == PEER_LINK_ROUTER && !sim->nodes[node].in_step &&
+        !list_empty(&peer_link->dirty))
         sim_fail(sim, "worker %u lets tokens wait though it runs no step", node);
-    if (outlet->kind != OUTLET_KV_OUT || !outlet->ready || outlet->broken ||
-        outlet->n_in_flight >= outlet->credits)
+    if (peer_link->kind != PEER_LINK_KV_OUT || !peer_link->ready || peer_link->broken ||
+        peer_link->n_in_flight >= peer_link->credits)
         return;
-    uint32_t conn = net_find(sim, node, outlet->link);
+    uint32_t conn = net_find(sim, node, peer_link->link);
     if (conn == SIM_CONNS || sim->conns[conn].is_full)
         return;
-    list_each_entry(sequence, &outlet->transfers, const struct sequence, of_link) {
+    list_each_entry(sequence, &peer_link->transfers, const struct sequence, of_link) {
         for (uint32_t g = 0; g < engine->n_groups && !sequence->handoff.commit_sent; g++) {
             if (!sequence->dead && may_push(engine, sequence, g))
                 sim_fail(sim, "worker %u lets a chunk wait though there are credits", node);
@@ -298,6 +299,6 @@ void calm_worker_after(struct sim *sim, uint32_t node) {
     const struct engine *engine = sim->nodes[node].engine;
     if (engine->retry_ns != 0 && !sim->calm->nodes[node].was_busy)
         sim_fail(sim, "worker %u tries something again though nothing was busy", node);
-    for (uint32_t i = 0; i < engine->outlets.n_outlets; i++)
-        judge_outlet(sim, node, &engine->outlets.outlets[i]);
+    for (uint32_t i = 0; i < engine->peer_links.n_links; i++)
+        judge_peer_link(sim, node, &engine->peer_links.links[i]);
 }

@@ -90,10 +90,10 @@ bool judge_is_hello(const struct engine *engine, uint32_t link, const struct mes
     struct map_key key = {.hi = 0, .lo = link};
     if (message->type != MESSAGE_HELLO)
         return false;
-    if (map_get(&engine->outlets.by_link, key, &index) != STATUS_OK)
+    if (map_get(&engine->peer_links.by_link, key, &index) != STATUS_OK)
         return true;
-    const struct outlet *outlet = &engine->outlets.outlets[index];
-    return outlet->kind == OUTLET_ROUTER && outlet->session != message->u.hello.session;
+    const struct peer_link *peer_link = &engine->peer_links.links[index];
+    return peer_link->kind == PEER_LINK_ROUTER && peer_link->session != message->u.hello.session;
 }
 
 /* A new session begins with nothing: what its router had here is over. */
@@ -101,21 +101,22 @@ void judge_greeted(struct sim *sim, uint32_t i, uint64_t router_id) {
     const struct sequence_table *table = &sim->nodes[i].engine->sequences;
     for (uint32_t k = 0; k < table->n_slots; k++) {
         const struct sequence *sequence = &table->slots[k];
-        if (sequence->serial != 0 && !sequence->dead && sequence->outlet != OUTLET_NONE &&
+        if (sequence->serial != 0 && !sequence->dead && sequence->peer_link != PEER_LINK_NONE &&
             sequence->req.hi == router_id)
             sim_fail(sim, "worker %u keeps request %llx of a session that is over", i,
                      (unsigned long long)sequence->req.lo);
     }
 }
 
-static const struct outlet *router_of(const struct engine *engine, uint32_t link,
-                                      const struct message *message) {
+static const struct peer_link *router_of(const struct engine *engine, uint32_t link,
+                                         const struct message *message) {
     uint32_t index;
     struct map_key key = {.hi = 0, .lo = link};
-    if (map_get(&engine->outlets.by_link, key, &index) != STATUS_OK)
+    if (map_get(&engine->peer_links.by_link, key, &index) != STATUS_OK)
         return NULL;
-    const struct outlet *outlet = &engine->outlets.outlets[index];
-    return outlet->kind == OUTLET_ROUTER && outlet->session == message->session ? outlet : NULL;
+    const struct peer_link *peer_link = &engine->peer_links.links[index];
+    return peer_link->kind == PEER_LINK_ROUTER && peer_link->session == message->session ? peer_link
+                                                                                         : NULL;
 }
 
 /* Before the worker's core hears it. */
@@ -123,14 +124,14 @@ void judge_ends(struct sim *sim, uint32_t i, uint32_t link, const struct message
     struct node *node = &sim->nodes[i];
     if (message->type != MESSAGE_CANCEL && message->type != MESSAGE_FORGET)
         return;
-    const struct outlet *outlet = router_of(node->engine, link, message);
-    if (!outlet)
+    const struct peer_link *peer_link = router_of(node->engine, link, message);
+    if (!peer_link)
         return;
     if (message->type == MESSAGE_CANCEL)
-        bury(node, outlet->router_id,
+        bury(node, peer_link->router_id,
              (struct attempt_id){message->u.cancel.req, message->u.cancel.attempt});
     for (uint32_t k = 0; message->type == MESSAGE_FORGET && k < message->u.forget.n; k++)
-        bury(node, outlet->router_id, message->u.forget.attempts[k]);
+        bury(node, peer_link->router_id, message->u.forget.attempts[k]);
 }
 
 /* After it: an attempt that is over does not begin, however late its messages are. */

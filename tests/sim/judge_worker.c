@@ -197,8 +197,9 @@ static const struct sequence *find_asked(struct engine *engine, const struct mes
         return NULL;
     const struct resend *resend = &message->u.resend;
     const struct sequence *sequence = sequence_find(&engine->sequences, resend->req);
-    if (!sequence || sequence->attempt != resend->attempt || sequence->outlet == OUTLET_NONE ||
-        engine->outlets.outlets[sequence->outlet].session != message->session ||
+    if (!sequence || sequence->attempt != resend->attempt ||
+        sequence->peer_link == PEER_LINK_NONE ||
+        engine->peer_links.links[sequence->peer_link].session != message->session ||
         sequence->state == SEQUENCE_RESERVED || sequence->state == SEQUENCE_FILLING ||
         sequence->n_tokens <= sequence->n_prompt + resend->from)
         return NULL;

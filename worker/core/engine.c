@@ -54,7 +54,8 @@ static enum status allocate(struct engine *engine) {
     TRY(prefix_cache_init(&engine->cache, &engine->pool, seed));
     TRY(sequence_table_init(&engine->sequences, config->max_seqs, engine->context, config->n_layers,
                             seed));
-    TRY(outlet_table_init(&engine->outlets, config->max_links, 2 * config->max_seqs + 64, seed));
+    TRY(peer_link_table_init(&engine->peer_links, config->max_links, 2 * config->max_seqs + 64,
+                             seed));
     TRY(tombstones_init(&engine->tombstones, seed));
     TRY(map_init(&engine->handoffs, config->max_seqs, seed));
     engine->schedule.picks = calloc(config->max_batch, sizeof *engine->schedule.picks);
@@ -106,7 +107,7 @@ void engine_free(struct engine *engine) {
     kv_pool_fini(&engine->pool);
     prefix_cache_fini(&engine->cache);
     sequence_table_fini(&engine->sequences);
-    outlet_table_fini(&engine->outlets);
+    peer_link_table_fini(&engine->peer_links);
     tombstones_fini(&engine->tombstones);
     map_fini(&engine->handoffs);
     free(engine->schedule.picks);
@@ -122,38 +123,38 @@ void engine_free(struct engine *engine) {
 void engine_message(struct engine *engine, uint64_t now_ns, uint32_t link,
                     const struct message *message) {
     engine->now_ns = now_ns;
-    struct outlet *outlet = outlet_find(&engine->outlets, link);
+    struct peer_link *peer_link = peer_link_find(&engine->peer_links, link);
     if (message->type == MESSAGE_HELLO)
         session_hello(engine, link, message);
-    else if (!outlet)
+    else if (!peer_link)
         post_reset(engine, link, message->session, REASON_UNKNOWN);
-    else if (outlet->kind == OUTLET_ROUTER)
-        session_message(engine, outlet, message);
-    else if (!outlet->broken)
-        handoff_link_message(engine, outlet, message);
+    else if (peer_link->kind == PEER_LINK_ROUTER)
+        session_message(engine, peer_link, message);
+    else if (!peer_link->broken)
+        handoff_link_message(engine, peer_link, message);
     settle_event(engine);
 }
 
 void engine_kv_open(struct engine *engine, uint64_t now_ns, uint32_t link, const char *name,
                     uint64_t incarnation, uint32_t credits, bool accepted) {
     engine->now_ns = now_ns;
-    struct outlet *outlet = outlet_find(&engine->outlets, link);
-    if (accepted && !outlet) {
-        outlet = outlet_take(&engine->outlets, OUTLET_KV_IN, link);
-        if (!outlet) {
+    struct peer_link *peer_link = peer_link_find(&engine->peer_links, link);
+    if (accepted && !peer_link) {
+        peer_link = peer_link_take(&engine->peer_links, PEER_LINK_KV_IN, link);
+        if (!peer_link) {
             engine->sink.close_link(engine->sink.context, link);
             return;
         }
         size_t n = strlen(name);
         n = n < MESSAGE_NAME_MAX ? n : MESSAGE_NAME_MAX - 1;
-        memcpy(outlet->name, name, n);
-        outlet->name[n] = 0;
-        outlet->incarnation = incarnation;
-        outlet->ready = true;
-    } else if (!accepted && outlet && outlet->kind == OUTLET_KV_OUT) {
-        handoff_out_open(outlet, credits);
-        outlet->ready = true;
-        handoff_out_pump(engine, outlet);
+        memcpy(peer_link->name, name, n);
+        peer_link->name[n] = 0;
+        peer_link->incarnation = incarnation;
+        peer_link->ready = true;
+    } else if (!accepted && peer_link && peer_link->kind == PEER_LINK_KV_OUT) {
+        handoff_out_open(peer_link, credits);
+        peer_link->ready = true;
+        handoff_out_pump(engine, peer_link);
     }
     settle_event(engine);
 }
@@ -177,10 +178,10 @@ void engine_constrained(struct engine *engine, uint64_t now_ns, uint32_t slot, u
 
 void engine_link_lost(struct engine *engine, uint64_t now_ns, uint32_t link) {
     engine->now_ns = now_ns;
-    struct outlet *outlet = outlet_find(&engine->outlets, link);
-    if (!outlet)
+    struct peer_link *peer_link = peer_link_find(&engine->peer_links, link);
+    if (!peer_link)
         return;
-    settle_link_lost(engine, outlet);
+    settle_link_lost(engine, peer_link);
     settle_event(engine);
 }
 
@@ -217,8 +218,8 @@ const struct reset *engine_outlived(const struct engine *engine) {
     if (!engine->is_contested)
         return NULL;
     bool is_served = false;
-    for (uint32_t i = 0; i < engine->outlets.n_outlets; i++)
-        is_served = is_served || engine->outlets.outlets[i].kind == OUTLET_ROUTER;
+    for (uint32_t i = 0; i < engine->peer_links.n_links; i++)
+        is_served = is_served || engine->peer_links.links[i].kind == PEER_LINK_ROUTER;
     bool is_older = engine->config.incarnation < engine->contested.incarnation;
     return is_older && is_served ? NULL : &engine->contested;
 }

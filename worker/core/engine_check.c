@@ -36,7 +36,7 @@ static const char *check_sequence(const struct engine *engine, const struct sequ
         map_get(&engine->sequences.by_request, key, &slot) == STATUS_OK && slot == sequence->slot;
     if (found == sequence->dead)
         return "a request does not lead to its sequence";
-    if (sequence->dead != (sequence->outlet == OUTLET_NONE))
+    if (sequence->dead != (sequence->peer_link == PEER_LINK_NONE))
         return "a sequence has no owner";
     if (sequence->dead && sequence->n_steps == 0)
         return "a sequence was given up and not emptied";
@@ -128,32 +128,32 @@ static uint32_t length(const struct list *head) {
     return n;
 }
 
-static const char *check_outlets(const struct engine *engine) {
+static const char *check_peer_links(const struct engine *engine) {
     uint32_t n_live = 0;
     uint32_t n_owned = 0;
     for (uint32_t i = 0; i < engine->sequences.n_slots; i++)
         n_live += engine->sequences.slots[i].serial != 0 && !engine->sequences.slots[i].dead;
-    for (uint32_t i = 0; i < engine->outlets.n_outlets; i++) {
-        const struct outlet *outlet = &engine->outlets.outlets[i];
+    for (uint32_t i = 0; i < engine->peer_links.n_links; i++) {
+        const struct peer_link *peer_link = &engine->peer_links.links[i];
         uint32_t n_in_flight = 0;
-        if (outlet->kind == OUTLET_FREE)
+        if (peer_link->kind == PEER_LINK_FREE)
             continue;
-        if (outlet->broken)
+        if (peer_link->broken)
             return "a broken link was not let go";
-        n_owned += length(&outlet->sequences);
-        list_each_entry(sequence, &outlet->dirty, const struct sequence, dirty) {
-            if (sequence->outlet != i)
+        n_owned += length(&peer_link->sequences);
+        list_each_entry(sequence, &peer_link->dirty, const struct sequence, dirty) {
+            if (sequence->peer_link != i)
                 return "a sequence sends to another's router";
         }
-        list_each(link, &outlet->transfers) {
+        list_each(link, &peer_link->transfers) {
             const struct sequence *sequence = list_entry(link, struct sequence, of_link);
-            if (sequence->handoff.outlet != i || sequence->handoff.side == HANDOFF_NONE)
+            if (sequence->handoff.peer_link != i || sequence->handoff.side == HANDOFF_NONE)
                 return "a transfer is listed under another link";
             n_in_flight += sequence->handoff.n_pushed - sequence->handoff.n_acked;
         }
-        if (outlet->kind == OUTLET_KV_OUT && n_in_flight != outlet->n_in_flight)
+        if (peer_link->kind == PEER_LINK_KV_OUT && n_in_flight != peer_link->n_in_flight)
             return "a link's chunks in flight are counted wrong";
-        if (outlet->kind == OUTLET_KV_OUT && outlet->n_in_flight > outlet->credits)
+        if (peer_link->kind == PEER_LINK_KV_OUT && peer_link->n_in_flight > peer_link->credits)
             return "more chunks are in flight than allowed";
     }
     return n_owned == n_live ? NULL : "a sequence is not in its router's list";
@@ -184,5 +184,5 @@ const char *engine_check(const struct engine *engine) {
     free(holders);
     if (!wrong && engine->pool.counts[KV_QUARANTINED] != engine->n_quarantine)
         wrong = "a quarantined block is not on the list";
-    return wrong ? wrong : check_outlets(engine);
+    return wrong ? wrong : check_peer_links(engine);
 }

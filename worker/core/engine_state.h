@@ -4,7 +4,7 @@
 
 #include "worker/core/engine.h"
 #include "worker/core/kv_pool.h"
-#include "worker/core/outlet.h"
+#include "worker/core/peer_link.h"
 #include "worker/core/prefix.h"
 #include "worker/core/sequence.h"
 #include "worker/core/tombstones.h"
@@ -36,7 +36,7 @@ struct engine {
     struct kv_pool pool;
     struct prefix_cache cache;
     struct sequence_table sequences;
-    struct outlet_table outlets;
+    struct peer_link_table peer_links;
     struct schedule schedule;
     struct tombstones tombstones;
 

@@ -74,7 +74,7 @@ void engine_layers_done(struct engine *engine, uint64_t now_ns, uint32_t layer_b
 /* The next token of a sequence whose tokens are all computed. */
 static void take_token(struct engine *engine, struct sequence *sequence,
                        const struct sampled *sampled) {
-    outlet_mark(&engine->outlets, sequence);
+    peer_link_mark(&engine->peer_links, sequence);
     if (!sampled->valid && sampled->is_stuck) { /* nobody's fault but the request's */
         retire_fail(engine, sequence, REASON_GRAMMAR);
         return;

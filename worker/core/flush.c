@@ -74,51 +74,51 @@ static void note_sent(struct engine *engine, uint32_t n_entries) {
 }
 
 /* All tokens that this router does not have, in as few messages as they fit. */
-static enum status send_steps(struct engine *engine, struct outlet *outlet) {
-    while (!list_empty(&outlet->dirty)) {
+static enum status send_steps(struct engine *engine, struct peer_link *peer_link) {
+    while (!list_empty(&peer_link->dirty)) {
         struct step_room room = {0};
-        list_each(link, &outlet->dirty) {
+        list_each(link, &peer_link->dirty) {
             if (!add_entries(engine, list_entry(link, struct sequence, dirty), &room))
                 break;
         }
-        struct message message = {.type = MESSAGE_STEP, .session = outlet->session};
+        struct message message = {.type = MESSAGE_STEP, .session = peer_link->session};
         message.u.step.n = room.n_entries;
         message.u.step.entries = engine->entries;
         figures_load(engine, &message.u.step.load);
-        TRY(engine->sink.send(engine->sink.context, outlet->link, &message));
-        outlet->beat_ns = engine->now_ns + BEAT_NS;
+        TRY(engine->sink.send(engine->sink.context, peer_link->link, &message));
+        peer_link->beat_ns = engine->now_ns + BEAT_NS;
         note_sent(engine, room.n_entries);
     }
     return STATUS_OK;
 }
 
-static enum status send_welcome(struct engine *engine, struct outlet *outlet) {
-    struct message message = {.type = MESSAGE_WELCOME, .session = outlet->session};
+static enum status send_welcome(struct engine *engine, struct peer_link *peer_link) {
+    struct message message = {.type = MESSAGE_WELCOME, .session = peer_link->session};
     message.u.welcome = engine->config.welcome;
     message.u.welcome.state = engine->draining ? WORKER_DRAINING : WORKER_READY;
     figures_load(engine, &message.u.welcome.load);
-    TRY(engine->sink.send(engine->sink.context, outlet->link, &message));
-    outlet->welcome_due = false;
-    outlet->beat_ns = engine->now_ns + BEAT_NS;
+    TRY(engine->sink.send(engine->sink.context, peer_link->link, &message));
+    peer_link->welcome_due = false;
+    peer_link->beat_ns = engine->now_ns + BEAT_NS;
     return STATUS_OK;
 }
 
-static enum status send_beat(struct engine *engine, struct outlet *outlet) {
-    struct message message = {.type = MESSAGE_BEAT, .session = outlet->session};
-    message.u.beat.t_ns = outlet->ping_t_ns;
+static enum status send_beat(struct engine *engine, struct peer_link *peer_link) {
+    struct message message = {.type = MESSAGE_BEAT, .session = peer_link->session};
+    message.u.beat.t_ns = peer_link->ping_t_ns;
     message.u.beat.state = engine->draining ? WORKER_DRAINING : WORKER_READY;
     figures_load(engine, &message.u.beat.load);
-    TRY(engine->sink.send(engine->sink.context, outlet->link, &message));
-    outlet->beat_ns = engine->now_ns + BEAT_NS;
+    TRY(engine->sink.send(engine->sink.context, peer_link->link, &message));
+    peer_link->beat_ns = engine->now_ns + BEAT_NS;
     return STATUS_OK;
 }
 
-static enum status send_digest(struct engine *engine, struct outlet *outlet) {
-    struct message message = {.type = MESSAGE_DIGEST, .session = outlet->session};
+static enum status send_digest(struct engine *engine, struct peer_link *peer_link) {
+    struct message message = {.type = MESSAGE_DIGEST, .session = peer_link->session};
     struct digest *digest = &message.u.digest;
-    digest->seen_seq = outlet->seen_seq;
+    digest->seen_seq = peer_link->seen_seq;
     digest->entries = engine->digest;
-    list_each_entry(sequence, &outlet->sequences, const struct sequence, of_session) {
+    list_each_entry(sequence, &peer_link->sequences, const struct sequence, of_session) {
         engine->digest[digest->n++] = (struct digest_entry){
             .req = sequence->req,
             .attempt = sequence->attempt,
@@ -126,57 +126,58 @@ static enum status send_digest(struct engine *engine, struct outlet *outlet) {
             .next_index = sequence_n_output(sequence),
         };
     }
-    TRY(engine->sink.send(engine->sink.context, outlet->link, &message));
-    outlet->digest_ns = engine->now_ns + DIGEST_NS;
+    TRY(engine->sink.send(engine->sink.context, peer_link->link, &message));
+    peer_link->digest_ns = engine->now_ns + DIGEST_NS;
     return STATUS_OK;
 }
 
 /* In this order: nothing overtakes the introduction, a sign of life does not starve behind a
  * backlog, and what ended early is said before tokens. */
-static enum status flush_outlet(struct engine *engine, struct outlet *outlet) {
-    if (outlet->welcome_due)
-        TRY(send_welcome(engine, outlet));
-    if (outlet->kind == OUTLET_ROUTER && outlet->n_posts > 0 && engine->now_ns >= outlet->beat_ns)
-        TRY(send_beat(engine, outlet));
-    if (!outlet_flush(&engine->outlets, outlet, &engine->sink))
+static enum status flush_peer_link(struct engine *engine, struct peer_link *peer_link) {
+    if (peer_link->welcome_due)
+        TRY(send_welcome(engine, peer_link));
+    if (peer_link->kind == PEER_LINK_ROUTER && peer_link->n_posts > 0 &&
+        engine->now_ns >= peer_link->beat_ns)
+        TRY(send_beat(engine, peer_link));
+    if (!peer_link_flush(&engine->peer_links, peer_link, &engine->sink))
         return STATUS_BUSY;
-    if (outlet->kind != OUTLET_ROUTER)
+    if (peer_link->kind != PEER_LINK_ROUTER)
         return STATUS_OK;
-    TRY(send_steps(engine, outlet));
-    if (engine->now_ns >= outlet->beat_ns)
-        TRY(send_beat(engine, outlet));
-    if (engine->now_ns >= outlet->digest_ns)
-        TRY(send_digest(engine, outlet));
+    TRY(send_steps(engine, peer_link));
+    if (engine->now_ns >= peer_link->beat_ns)
+        TRY(send_beat(engine, peer_link));
+    if (engine->now_ns >= peer_link->digest_ns)
+        TRY(send_digest(engine, peer_link));
     return STATUS_OK;
 }
 
 void flush_all(struct engine *engine) {
     engine->flush_due = false;
-    for (uint32_t i = 0; i < engine->outlets.n_outlets; i++) {
-        struct outlet *outlet = &engine->outlets.outlets[i];
-        if (outlet->kind == OUTLET_FREE || outlet->broken)
+    for (uint32_t i = 0; i < engine->peer_links.n_links; i++) {
+        struct peer_link *peer_link = &engine->peer_links.links[i];
+        if (peer_link->kind == PEER_LINK_FREE || peer_link->broken)
             continue;
-        enum status status = flush_outlet(engine, outlet);
+        enum status status = flush_peer_link(engine, peer_link);
         if (status == STATUS_BUSY)
             engine_retry(engine);
         else if (status != STATUS_OK)
-            outlet_break(&engine->outlets, outlet, "cannot_send");
+            peer_link_break(&engine->peer_links, peer_link, "cannot_send");
     }
 }
 
 void flush_beats(struct engine *engine) {
-    for (uint32_t i = 0; i < engine->outlets.n_outlets; i++)
-        if (engine->outlets.outlets[i].kind == OUTLET_ROUTER)
-            engine->outlets.outlets[i].beat_ns = engine->now_ns;
+    for (uint32_t i = 0; i < engine->peer_links.n_links; i++)
+        if (engine->peer_links.links[i].kind == PEER_LINK_ROUTER)
+            engine->peer_links.links[i].beat_ns = engine->now_ns;
     flush_all(engine);
 }
 
 void flush_end_silent(struct engine *engine) {
-    for (uint32_t i = 0; i < engine->outlets.n_outlets; i++) {
-        struct outlet *outlet = &engine->outlets.outlets[i];
-        if (outlet->kind == OUTLET_ROUTER &&
-            engine->now_ns - outlet->heard_ns >= engine->config.router_lease_ns) {
-            outlet_break(&engine->outlets, outlet, "router_silent");
+    for (uint32_t i = 0; i < engine->peer_links.n_links; i++) {
+        struct peer_link *peer_link = &engine->peer_links.links[i];
+        if (peer_link->kind == PEER_LINK_ROUTER &&
+            engine->now_ns - peer_link->heard_ns >= engine->config.router_lease_ns) {
+            peer_link_break(&engine->peer_links, peer_link, "router_silent");
         }
     }
 }
@@ -189,14 +190,14 @@ static uint64_t when_due(const struct engine *engine, uint64_t at_ns) {
 
 uint64_t flush_deadline(const struct engine *engine) {
     uint64_t deadline = UINT64_MAX;
-    for (uint32_t i = 0; i < engine->outlets.n_outlets; i++) {
-        const struct outlet *outlet = &engine->outlets.outlets[i];
-        if (outlet->kind != OUTLET_ROUTER || outlet->broken)
+    for (uint32_t i = 0; i < engine->peer_links.n_links; i++) {
+        const struct peer_link *peer_link = &engine->peer_links.links[i];
+        if (peer_link->kind != PEER_LINK_ROUTER || peer_link->broken)
             continue;
-        uint64_t lease = outlet->heard_ns + engine->config.router_lease_ns;
+        uint64_t lease = peer_link->heard_ns + engine->config.router_lease_ns;
         deadline = lease < deadline ? lease : deadline;
-        uint64_t beat = when_due(engine, outlet->beat_ns);
-        uint64_t digest = when_due(engine, outlet->digest_ns);
+        uint64_t beat = when_due(engine, peer_link->beat_ns);
+        uint64_t digest = when_due(engine, peer_link->digest_ns);
         deadline = beat < deadline ? beat : deadline;
         deadline = digest < deadline ? digest : deadline;
     }

@@ -22,9 +22,9 @@ enum status handoff_register(struct engine *engine, enum handoff_side side, uint
     return map_put(&engine->handoffs, handoff_key(side, id), sequence->slot);
 }
 
-bool handoff_is_peer(const struct handoff *handoff, const struct outlet *outlet) {
-    return outlet->incarnation == handoff->peer_incarnation &&
-           strcmp(outlet->name, handoff->peer) == 0;
+bool handoff_is_peer(const struct handoff *handoff, const struct peer_link *peer_link) {
+    return peer_link->incarnation == handoff->peer_incarnation &&
+           strcmp(peer_link->name, handoff->peer) == 0;
 }
 
 void handoff_settle(struct engine *engine) {
@@ -60,9 +60,9 @@ void handoff_end(struct engine *engine, struct sequence *sequence, enum reason r
     if (handoff->side == HANDOFF_NONE)
         return;
     bool in = handoff->side == HANDOFF_IN;
-    struct outlet *outlet = NULL;
-    if (handoff->outlet != OUTLET_NONE)
-        outlet = &engine->outlets.outlets[handoff->outlet];
+    struct peer_link *peer_link = NULL;
+    if (handoff->peer_link != PEER_LINK_NONE)
+        peer_link = &engine->peer_links.links[handoff->peer_link];
     map_remove(&engine->handoffs,
                handoff_key(handoff->side, in ? handoff->gen : handoff->transfer_id));
     list_remove(&sequence->of_link);
@@ -70,15 +70,15 @@ void handoff_end(struct engine *engine, struct sequence *sequence, enum reason r
     bool open = in ? !handoff->complete : true;
     if (open && reason != REASON_NONE)
         handoff_note(engine, NOTE_TRANSFER_ENDED, sequence, reason_name(reason));
-    if (!in && outlet && handoff->n_pushed > handoff->n_acked) {
-        outlet->n_in_flight -= handoff->n_pushed - handoff->n_acked;
+    if (!in && peer_link && handoff->n_pushed > handoff->n_acked) {
+        peer_link->n_in_flight -= handoff->n_pushed - handoff->n_acked;
         engine->pump_due = true; /* its acknowledgements will find nobody: others go on now */
     }
     if (in)
         give_reserved(engine, sequence);
     handoff->side = HANDOFF_NONE;
-    handoff->outlet = OUTLET_NONE;
-    if (open && outlet && outlet->ready && reason != REASON_NONE)
-        post_transfer_end(engine, outlet, MESSAGE_ABORT, handoff->transfer_id, handoff->gen,
+    handoff->peer_link = PEER_LINK_NONE;
+    if (open && peer_link && peer_link->ready && reason != REASON_NONE)
+        post_transfer_end(engine, peer_link, MESSAGE_ABORT, handoff->transfer_id, handoff->gen,
                           reason);
 }

@@ -21,7 +21,7 @@ NODISCARD enum status handoff_register(struct engine *engine, enum handoff_side 
                                        const struct sequence *sequence);
 
 /* Whether a link's other end is the worker that Submit named: same name, same process. */
-bool handoff_is_peer(const struct handoff *handoff, const struct outlet *outlet);
+bool handoff_is_peer(const struct handoff *handoff, const struct peer_link *peer_link);
 
 /* The sequence is being given up or has ended: leaves every list, gives reserved blocks back, tells
  * the peer ABORT where that still matters. Fine without a hand-off. */

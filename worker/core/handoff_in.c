@@ -28,7 +28,7 @@ static void activate(struct engine *engine, struct sequence *sequence) {
     enum finish finish = commit->finish;
     if (finish == FINISH_NONE)
         finish = retire_reason(engine, sequence, banned);
-    outlet_mark(&engine->outlets, sequence);
+    peer_link_mark(&engine->peer_links, sequence);
     if (finish == FINISH_NONE) {
         constrain_enter(engine, sequence);
         if (sequence->awaits_grammar)
@@ -55,9 +55,9 @@ static void try_complete(struct engine *engine, struct sequence *sequence) {
     list_remove(&sequence->of_link);
     engine->figures.n_handoffs_in++;
     handoff_note(engine, NOTE_HANDED_OVER, sequence, NULL);
-    struct outlet *outlet = &engine->outlets.outlets[handoff->outlet];
-    handoff->outlet = OUTLET_NONE;
-    post_transfer_end(engine, outlet, MESSAGE_COMMIT_ACK, handoff->transfer_id, handoff->gen,
+    struct peer_link *peer_link = &engine->peer_links.links[handoff->peer_link];
+    handoff->peer_link = PEER_LINK_NONE;
+    post_transfer_end(engine, peer_link, MESSAGE_COMMIT_ACK, handoff->transfer_id, handoff->gen,
                       REASON_NONE);
     if (handoff->submitted)
         activate(engine, sequence);
@@ -76,10 +76,11 @@ static bool hits_are_right(const struct engine *engine, struct sequence *sequenc
 }
 
 /* The link this transfer comes by is known from here on, so its loss ends the transfer. */
-static void bind_link(struct engine *engine, struct sequence *sequence, struct outlet *outlet) {
-    sequence->handoff.outlet = outlet_index(&engine->outlets, outlet);
+static void bind_link(struct engine *engine, struct sequence *sequence,
+                      struct peer_link *peer_link) {
+    sequence->handoff.peer_link = peer_link_index(&engine->peer_links, peer_link);
     list_remove(&sequence->of_link);
-    list_push_back(&outlet->transfers, &sequence->of_link);
+    list_push_back(&peer_link->transfers, &sequence->of_link);
 }
 
 /* Does this Submit fit what was reserved and what has come since? */
@@ -98,7 +99,8 @@ static enum reason submit_fits(struct engine *engine, const struct sequence *seq
     return REASON_NONE;
 }
 
-void handoff_in_submit(struct engine *engine, struct outlet *router, const struct submit *submit) {
+void handoff_in_submit(struct engine *engine, struct peer_link *router,
+                       const struct submit *submit) {
     struct sequence *sequence = sequence_find(&engine->sequences, submit->req);
     ASSERT(sequence && sequence->attempt == submit->attempt);
     struct handoff *handoff = &sequence->handoff;
@@ -116,8 +118,8 @@ void handoff_in_submit(struct engine *engine, struct outlet *router, const struc
         handoff->peer_incarnation = submit->xfer.peer_incarnation;
         if (!hits_are_right(engine, sequence))
             reason = REASON_INVALID;
-        else if (handoff->outlet != OUTLET_NONE &&
-                 !handoff_is_peer(handoff, &engine->outlets.outlets[handoff->outlet]))
+        else if (handoff->peer_link != PEER_LINK_NONE &&
+                 !handoff_is_peer(handoff, &engine->peer_links.links[handoff->peer_link]))
             reason = REASON_TRANSFER;
         else
             reason = constrain_begin(engine, sequence, submit);
@@ -134,15 +136,15 @@ void handoff_in_submit(struct engine *engine, struct outlet *router, const struc
         activate(engine, sequence);
         return;
     }
-    struct outlet *outlet =
-        outlet_find_peer(&engine->outlets, OUTLET_KV_IN, handoff->peer, handoff->peer_incarnation);
-    if (outlet && handoff->outlet == OUTLET_NONE)
-        bind_link(engine, sequence, outlet);
+    struct peer_link *peer_link = peer_link_find_kv(&engine->peer_links, PEER_LINK_KV_IN,
+                                                    handoff->peer, handoff->peer_incarnation);
+    if (peer_link && handoff->peer_link == PEER_LINK_NONE)
+        bind_link(engine, sequence, peer_link);
 }
 
 /* The sequence that a CHUNK or COMMIT on this link speaks of, bound to both; NULL: none. */
-static struct sequence *find_transfer(struct engine *engine, struct outlet *outlet, uint32_t gen,
-                                      uint64_t transfer_id) {
+static struct sequence *find_transfer(struct engine *engine, struct peer_link *peer_link,
+                                      uint32_t gen, uint64_t transfer_id) {
     struct sequence *sequence = handoff_find(engine, HANDOFF_IN, gen);
     if (!sequence)
         return NULL;
@@ -151,17 +153,17 @@ static struct sequence *find_transfer(struct engine *engine, struct outlet *outl
         return NULL;
     if (handoff->complete)
         return sequence;
-    if (handoff->outlet == outlet_index(&engine->outlets, outlet))
+    if (handoff->peer_link == peer_link_index(&engine->peer_links, peer_link))
         return sequence;
     /* Submit may have bound it to an older link of the same peer, whose loss is not known yet. */
     bool begun = handoff->n_done > 0 || handoff->commit_seen;
-    if ((handoff->outlet != OUTLET_NONE && begun) ||
-        (handoff->submitted && !handoff_is_peer(handoff, outlet)) ||
-        (handoff->outlet != OUTLET_NONE && !handoff->submitted))
+    if ((handoff->peer_link != PEER_LINK_NONE && begun) ||
+        (handoff->submitted && !handoff_is_peer(handoff, peer_link)) ||
+        (handoff->peer_link != PEER_LINK_NONE && !handoff->submitted))
         return NULL;
     handoff->bound = true;
     handoff->transfer_id = transfer_id;
-    bind_link(engine, sequence, outlet);
+    bind_link(engine, sequence, peer_link);
     return sequence;
 }
 
@@ -192,21 +194,23 @@ static uint32_t chunk_cells(struct engine *engine, struct handoff *handoff,
 
 /* Copies a chunk into its blocks. The shell must not call back in, but if a link's loss came from
  * inside the copy after all, the blocks would still wait for its return. */
-static enum status copy_chunk(struct engine *engine, struct outlet *outlet,
+static enum status copy_chunk(struct engine *engine, struct peer_link *peer_link,
                               const struct chunk *chunk, const uint32_t *blocks) {
     engine->taking = true;
-    enum status status = engine->sink.take_chunk(engine->sink.context, outlet->link, chunk, blocks);
+    enum status status =
+        engine->sink.take_chunk(engine->sink.context, peer_link->link, chunk, blocks);
     engine->taking = false;
     handoff_settle(engine);
     return status;
 }
 
-void handoff_in_chunk(struct engine *engine, struct outlet *outlet, const struct chunk *chunk) {
-    struct sequence *sequence = find_transfer(engine, outlet, chunk->gen, chunk->transfer_id);
+void handoff_in_chunk(struct engine *engine, struct peer_link *peer_link,
+                      const struct chunk *chunk) {
+    struct sequence *sequence = find_transfer(engine, peer_link, chunk->gen, chunk->transfer_id);
     if (!sequence) {
         engine->figures.n_stale_dropped++;
-        post_chunk_ack(engine, outlet, chunk, 0); /* its place in a ring may be used again */
-        post_transfer_end(engine, outlet, MESSAGE_ABORT, chunk->transfer_id, chunk->gen,
+        post_chunk_ack(engine, peer_link, chunk, 0); /* its place in a ring may be used again */
+        post_transfer_end(engine, peer_link, MESSAGE_ABORT, chunk->transfer_id, chunk->gen,
                           REASON_UNKNOWN);
         return;
     }
@@ -218,16 +222,17 @@ void handoff_in_chunk(struct engine *engine, struct outlet *outlet, const struct
         (chunk->layer_end - chunk->layer_begin) * (chunk->block_end - chunk->block_begin);
     uint32_t n_known = valid && !handoff->complete ? chunk_cells(engine, handoff, chunk, false) : 0;
     if (handoff->complete || (valid && n_known == n_cells)) {
-        post_chunk_ack(engine, outlet, chunk, handoff->n_done); /* a duplicate: never written */
+        post_chunk_ack(engine, peer_link, chunk, handoff->n_done); /* a duplicate: never written */
         return;
     }
     if (!valid || n_known > 0) {
-        post_chunk_ack(engine, outlet, chunk, handoff->n_done);
+        post_chunk_ack(engine, peer_link, chunk, handoff->n_done);
         retire_fail(engine, sequence, REASON_TRANSFER);
         return;
     }
     uint64_t serial = sequence->serial;
-    enum status status = copy_chunk(engine, outlet, chunk, sequence->blocks + chunk->block_begin);
+    enum status status =
+        copy_chunk(engine, peer_link, chunk, sequence->blocks + chunk->block_begin);
     bool gone = sequence->serial != serial || handoff->side != HANDOFF_IN;
     if (!gone && status == STATUS_OK) {
         (void)chunk_cells(engine, handoff, chunk, true);
@@ -237,8 +242,8 @@ void handoff_in_chunk(struct engine *engine, struct outlet *outlet, const struct
         if (!handoff->submitted)
             reserve_renew(engine, sequence);
     }
-    if (outlet->kind == OUTLET_KV_IN)
-        post_chunk_ack(engine, outlet, chunk, gone ? 0 : handoff->n_done);
+    if (peer_link->kind == PEER_LINK_KV_IN)
+        post_chunk_ack(engine, peer_link, chunk, gone ? 0 : handoff->n_done);
     if (gone)
         return;
     if (status != STATUS_OK)
@@ -254,17 +259,18 @@ static bool commit_valid(const struct engine *engine, const struct sequence *seq
            (engine->config.n_vocab == 0 || commit->first_token < engine->config.n_vocab);
 }
 
-void handoff_in_commit(struct engine *engine, struct outlet *outlet, const struct commit *commit) {
-    struct sequence *sequence = find_transfer(engine, outlet, commit->gen, commit->transfer_id);
+void handoff_in_commit(struct engine *engine, struct peer_link *peer_link,
+                       const struct commit *commit) {
+    struct sequence *sequence = find_transfer(engine, peer_link, commit->gen, commit->transfer_id);
     if (!sequence) {
         engine->figures.n_stale_dropped++;
-        post_transfer_end(engine, outlet, MESSAGE_ABORT, commit->transfer_id, commit->gen,
+        post_transfer_end(engine, peer_link, MESSAGE_ABORT, commit->transfer_id, commit->gen,
                           REASON_UNKNOWN);
         return;
     }
     struct handoff *handoff = &sequence->handoff;
     if (handoff->complete) {
-        post_transfer_end(engine, outlet, MESSAGE_COMMIT_ACK, commit->transfer_id, commit->gen,
+        post_transfer_end(engine, peer_link, MESSAGE_COMMIT_ACK, commit->transfer_id, commit->gen,
                           REASON_NONE);
         return;
     }

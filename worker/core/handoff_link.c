@@ -7,23 +7,23 @@
 #include "worker/core/retire.h"
 
 /* The other side ends a transfer. */
-static void take_abort(struct engine *engine, struct outlet *outlet,
+static void take_abort(struct engine *engine, struct peer_link *peer_link,
                        const struct transfer_end *end) {
-    bool in = outlet->kind == OUTLET_KV_IN;
+    bool in = peer_link->kind == PEER_LINK_KV_IN;
     struct sequence *sequence = in ? handoff_find(engine, HANDOFF_IN, end->gen)
                                    : handoff_find(engine, HANDOFF_OUT, end->transfer_id);
     enum reason reason =
         end->reason == REASON_NONE || end->reason >= REASON_COUNT ? REASON_TRANSFER : end->reason;
-    post_transfer_end(engine, outlet, MESSAGE_FENCED, end->transfer_id, end->gen, REASON_NONE);
+    post_transfer_end(engine, peer_link, MESSAGE_FENCED, end->transfer_id, end->gen, REASON_NONE);
     if (!sequence)
         return;
     struct handoff *handoff = &sequence->handoff;
     /* Another's end, or one that comes too late: after the commit the sender is not needed. */
     bool other =
         in ? handoff->bound && handoff->transfer_id != end->transfer_id : handoff->gen != end->gen;
-    bool foreign = handoff->outlet != OUTLET_NONE
-                       ? handoff->outlet != outlet_index(&engine->outlets, outlet)
-                       : (!in || handoff->submitted) && !handoff_is_peer(handoff, outlet);
+    bool foreign = handoff->peer_link != PEER_LINK_NONE
+                       ? handoff->peer_link != peer_link_index(&engine->peer_links, peer_link)
+                       : (!in || handoff->submitted) && !handoff_is_peer(handoff, peer_link);
     if (other || foreign || (in && handoff->complete)) {
         engine->figures.n_stale_dropped++;
         return;
@@ -33,27 +33,27 @@ static void take_abort(struct engine *engine, struct outlet *outlet,
     retire_fail(engine, sequence, reason);
 }
 
-void handoff_link_message(struct engine *engine, struct outlet *outlet,
+void handoff_link_message(struct engine *engine, struct peer_link *peer_link,
                           const struct message *message) {
-    bool in = outlet->kind == OUTLET_KV_IN;
+    bool in = peer_link->kind == PEER_LINK_KV_IN;
     if (message->type == MESSAGE_CHUNK && in)
-        handoff_in_chunk(engine, outlet, &message->u.chunk);
+        handoff_in_chunk(engine, peer_link, &message->u.chunk);
     else if (message->type == MESSAGE_COMMIT && in)
-        handoff_in_commit(engine, outlet, &message->u.commit);
+        handoff_in_commit(engine, peer_link, &message->u.commit);
     else if (message->type == MESSAGE_CHUNK_ACK && !in)
-        handoff_out_chunk_ack(engine, outlet, &message->u.chunk_ack);
+        handoff_out_chunk_ack(engine, peer_link, &message->u.chunk_ack);
     else if (message->type == MESSAGE_COMMIT_ACK && !in)
-        handoff_out_commit_ack(engine, outlet, &message->u.transfer_end);
+        handoff_out_commit_ack(engine, peer_link, &message->u.transfer_end);
     else if (message->type == MESSAGE_ABORT)
-        take_abort(engine, outlet, &message->u.transfer_end);
+        take_abort(engine, peer_link, &message->u.transfer_end);
     else if (message->type != MESSAGE_FENCED) /* nobody waits for it: we execute our own copies */
         engine->figures.n_stale_dropped++;
 }
 
-void handoff_link_lost(struct engine *engine, struct outlet *outlet) {
+void handoff_link_lost(struct engine *engine, struct peer_link *peer_link) {
     struct list *first;
-    outlet->ready = false;
-    while ((first = list_first(&outlet->transfers)) != NULL) {
+    peer_link->ready = false;
+    while ((first = list_first(&peer_link->transfers)) != NULL) {
         struct sequence *sequence = list_entry(first, struct sequence, of_link);
         bool committed = sequence->handoff.side == HANDOFF_OUT && sequence->handoff.commit_sent;
         handoff_note(engine, NOTE_TRANSFER_ENDED, sequence, "link_lost");

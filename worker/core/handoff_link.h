@@ -5,8 +5,8 @@
 #include "worker/core/engine_state.h"
 
 /* A message on a KV link. */
-void handoff_link_message(struct engine *engine, struct outlet *outlet,
+void handoff_link_message(struct engine *engine, struct peer_link *peer_link,
                           const struct message *message);
 
-/* The link is gone: its transfers end. The outlet stays taken. */
-void handoff_link_lost(struct engine *engine, struct outlet *outlet);
+/* The link is gone: its transfers end. Its entry stays taken. */
+void handoff_link_lost(struct engine *engine, struct peer_link *peer_link);

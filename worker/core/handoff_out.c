@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-static const struct peer *find_peer(const struct outlet *router, const struct handoff *handoff) {
+static const struct peer *find_peer(const struct peer_link *router, const struct handoff *handoff) {
     for (uint32_t i = 0; i < router->n_peers; i++)
         if (router->peers[i].incarnation == handoff->peer_incarnation &&
             strcmp(router->peers[i].name, handoff->peer) == 0)
@@ -15,40 +15,40 @@ static const struct peer *find_peer(const struct outlet *router, const struct ha
 }
 
 /* The link to the receiving worker, opened if there is none yet. STATUS_BUSY: later. */
-static enum status find_link(struct engine *engine, const struct outlet *router,
-                             const struct handoff *handoff, struct outlet **outlet) {
-    *outlet =
-        outlet_find_peer(&engine->outlets, OUTLET_KV_OUT, handoff->peer, handoff->peer_incarnation);
-    if (*outlet)
+static enum status find_link(struct engine *engine, const struct peer_link *router,
+                             const struct handoff *handoff, struct peer_link **peer_link) {
+    *peer_link = peer_link_find_kv(&engine->peer_links, PEER_LINK_KV_OUT, handoff->peer,
+                                   handoff->peer_incarnation);
+    if (*peer_link)
         return STATUS_OK;
     const struct peer *peer = find_peer(router, handoff);
     if (!peer)
         return STATUS_NOT_FOUND;
     uint32_t link;
     TRY(engine->sink.open_kv(engine->sink.context, peer, &link));
-    *outlet = outlet_take(&engine->outlets, OUTLET_KV_OUT, link);
-    if (!*outlet) {
+    *peer_link = peer_link_take(&engine->peer_links, PEER_LINK_KV_OUT, link);
+    if (!*peer_link) {
         engine->sink.close_link(engine->sink.context, link);
         return STATUS_LIMIT;
     }
-    memcpy((*outlet)->name, handoff->peer, sizeof(*outlet)->name);
-    (*outlet)->incarnation = handoff->peer_incarnation;
+    memcpy((*peer_link)->name, handoff->peer, sizeof(*peer_link)->name);
+    (*peer_link)->incarnation = handoff->peer_incarnation;
     return STATUS_OK;
 }
 
-static enum status join_link(struct engine *engine, const struct outlet *router,
+static enum status join_link(struct engine *engine, const struct peer_link *router,
                              struct sequence *sequence) {
-    struct outlet *outlet;
-    enum status status = find_link(engine, router, &sequence->handoff, &outlet);
+    struct peer_link *peer_link;
+    enum status status = find_link(engine, router, &sequence->handoff, &peer_link);
     if (status != STATUS_OK)
         return status;
-    sequence->handoff.outlet = outlet_index(&engine->outlets, outlet);
+    sequence->handoff.peer_link = peer_link_index(&engine->peer_links, peer_link);
     list_remove(&sequence->of_link);
-    list_push_back(&outlet->transfers, &sequence->of_link);
+    list_push_back(&peer_link->transfers, &sequence->of_link);
     return STATUS_OK;
 }
 
-enum status handoff_out_submit(struct engine *engine, const struct outlet *router,
+enum status handoff_out_submit(struct engine *engine, const struct peer_link *router,
                                struct sequence *sequence, const struct submit *submit) {
     const struct xfer *xfer = &submit->xfer;
     struct handoff *handoff = &sequence->handoff;
@@ -57,7 +57,7 @@ enum status handoff_out_submit(struct engine *engine, const struct outlet *route
         return STATUS_INVALID;
     TRY(handoff_register(engine, HANDOFF_OUT, xfer->transfer_id, sequence));
     handoff->side = HANDOFF_OUT;
-    handoff->outlet = OUTLET_NONE;
+    handoff->peer_link = PEER_LINK_NONE;
     handoff->transfer_id = xfer->transfer_id;
     handoff->gen = xfer->gen;
     handoff->first_block = xfer->cached_tokens / engine->config.block_tokens;
@@ -79,7 +79,7 @@ enum status handoff_out_submit(struct engine *engine, const struct outlet *route
 
 void handoff_out_open_links(struct engine *engine) {
     list_each_entry(sequence, &engine->linkless, struct sequence, of_link) {
-        const struct outlet *router = &engine->outlets.outlets[sequence->outlet];
+        const struct peer_link *router = &engine->peer_links.links[sequence->peer_link];
         enum status status = join_link(engine, router, sequence);
         if (status == STATUS_BUSY)
             engine_retry(engine);
@@ -103,31 +103,32 @@ static uint32_t ready_blocks(const struct engine *engine, const struct sequence 
     return n_tokens / engine->config.block_tokens;
 }
 
-static void begin_window(const struct engine *engine, struct outlet *outlet) {
-    outlet->window_left = outlet->credits;
-    outlet->window_ns = engine->now_ns;
-    outlet->window_full = false;
+static void begin_window(const struct engine *engine, struct peer_link *peer_link) {
+    peer_link->window_left = peer_link->credits;
+    peer_link->window_ns = engine->now_ns;
+    peer_link->window_full = false;
 }
 
-void handoff_out_open(struct outlet *outlet, uint32_t credits) {
-    outlet->credits_max = credits > 0 ? credits : 1;
-    outlet->credits = credits < ENGINE_CREDITS ? outlet->credits_max : ENGINE_CREDITS;
+void handoff_out_open(struct peer_link *peer_link, uint32_t credits) {
+    peer_link->credits_max = credits > 0 ? credits : 1;
+    peer_link->credits = credits < ENGINE_CREDITS ? peer_link->credits_max : ENGINE_CREDITS;
 }
 
 /* n chunks more were acknowledged. */
-static void grow_window(const struct engine *engine, struct outlet *outlet, uint32_t n) {
-    outlet->window_left -= n < outlet->window_left ? n : outlet->window_left;
-    if (outlet->window_left > 0)
+static void grow_window(const struct engine *engine, struct peer_link *peer_link, uint32_t n) {
+    peer_link->window_left -= n < peer_link->window_left ? n : peer_link->window_left;
+    if (peer_link->window_left > 0)
         return;
-    bool quick = engine->now_ns - outlet->window_ns <= ENGINE_WINDOW_NS;
-    if (quick && outlet->window_full)
-        outlet->credits =
-            outlet->credits < outlet->credits_max / 2 ? 2 * outlet->credits : outlet->credits_max;
-    begin_window(engine, outlet);
+    bool quick = engine->now_ns - peer_link->window_ns <= ENGINE_WINDOW_NS;
+    if (quick && peer_link->window_full)
+        peer_link->credits = peer_link->credits < peer_link->credits_max / 2
+                                 ? 2 * peer_link->credits
+                                 : peer_link->credits_max;
+    begin_window(engine, peer_link);
 }
 
 /* Pushes the next piece of a group, as large as fits a chunk. */
-static enum status push_piece(struct engine *engine, struct outlet *outlet,
+static enum status push_piece(struct engine *engine, struct peer_link *peer_link,
                               struct sequence *sequence, uint32_t group, uint32_t n_ready) {
     struct handoff *handoff = &sequence->handoff;
     uint32_t n_layers = engine->groups[group + 1] - engine->groups[group];
@@ -143,7 +144,7 @@ static enum status push_piece(struct engine *engine, struct outlet *outlet,
         .block_begin = begin,
         .block_end = end,
     };
-    enum status status = engine->sink.push_chunk(engine->sink.context, outlet->link, &chunk,
+    enum status status = engine->sink.push_chunk(engine->sink.context, peer_link->link, &chunk,
                                                  sequence->blocks + begin);
     if (status != STATUS_OK)
         return status;
@@ -151,14 +152,14 @@ static enum status push_piece(struct engine *engine, struct outlet *outlet,
         handoff->begin_ns = engine->now_ns;
     handoff->pushed[group] = end;
     handoff->n_pushed++;
-    if (outlet->n_in_flight++ == 0)
-        begin_window(engine, outlet);
+    if (peer_link->n_in_flight++ == 0)
+        begin_window(engine, peer_link);
     engine->figures.handoff_bytes +=
         (uint64_t)(end - begin) * n_layers * engine->config.block_bytes;
     return STATUS_OK;
 }
 
-static enum status send_commit(struct engine *engine, struct outlet *outlet,
+static enum status send_commit(struct engine *engine, struct peer_link *peer_link,
                                struct sequence *sequence) {
     struct handoff *handoff = &sequence->handoff;
     uint32_t last = sequence->n_tokens - 1; /* token 0: the one sampled here */
@@ -179,7 +180,7 @@ static enum status send_commit(struct engine *engine, struct outlet *outlet,
     };
     if (commit->has_logprobs)
         commit->logprobs = sequence->logprobs[last % SEQUENCE_LOGPROBS_MAX];
-    enum status status = engine->sink.send(engine->sink.context, outlet->link, &message);
+    enum status status = engine->sink.send(engine->sink.context, peer_link->link, &message);
     if (status != STATUS_OK)
         return status;
     if (handoff->begin_ns == 0)
@@ -189,7 +190,7 @@ static enum status send_commit(struct engine *engine, struct outlet *outlet,
 }
 
 /* STATUS_BUSY: nothing more goes to this link now. */
-static enum status pump_sequence(struct engine *engine, struct outlet *outlet,
+static enum status pump_sequence(struct engine *engine, struct peer_link *peer_link,
                                  struct sequence *sequence) {
     struct handoff *handoff = &sequence->handoff;
     bool all = true;
@@ -198,11 +199,11 @@ static enum status pump_sequence(struct engine *engine, struct outlet *outlet,
     for (uint32_t g = 0; g < engine->n_groups; g++) {
         uint32_t n_ready = ready_blocks(engine, sequence, g);
         while (handoff->pushed[g] < n_ready) {
-            if (outlet->n_in_flight >= outlet->credits) {
-                outlet->window_full = true;
+            if (peer_link->n_in_flight >= peer_link->credits) {
+                peer_link->window_full = true;
                 return STATUS_BUSY; /* an acknowledgement will come */
             }
-            enum status status = push_piece(engine, outlet, sequence, g, n_ready);
+            enum status status = push_piece(engine, peer_link, sequence, g, n_ready);
             if (status == STATUS_BUSY)
                 engine_retry(engine);
             if (status != STATUS_OK)
@@ -212,47 +213,47 @@ static enum status pump_sequence(struct engine *engine, struct outlet *outlet,
     }
     if (!all || sequence->state != SEQUENCE_SENDING)
         return STATUS_OK;
-    enum status status = send_commit(engine, outlet, sequence);
+    enum status status = send_commit(engine, peer_link, sequence);
     if (status == STATUS_BUSY)
         engine_retry(engine);
     return status;
 }
 
-void handoff_out_pump(struct engine *engine, struct outlet *outlet) {
-    if (!outlet->ready || outlet->broken || outlet->kind != OUTLET_KV_OUT)
+void handoff_out_pump(struct engine *engine, struct peer_link *peer_link) {
+    if (!peer_link->ready || peer_link->broken || peer_link->kind != PEER_LINK_KV_OUT)
         return;
-    list_each_entry(sequence, &outlet->transfers, struct sequence, of_link) {
-        enum status status = pump_sequence(engine, outlet, sequence);
+    list_each_entry(sequence, &peer_link->transfers, struct sequence, of_link) {
+        enum status status = pump_sequence(engine, peer_link, sequence);
         if (status == STATUS_BUSY)
             return;
         if (status != STATUS_OK) {
-            outlet_break(&engine->outlets, outlet, "cannot_send");
+            peer_link_break(&engine->peer_links, peer_link, "cannot_send");
             return;
         }
     }
 }
 
 void handoff_out_pump_all(struct engine *engine) {
-    for (uint32_t i = 0; i < engine->outlets.n_outlets; i++)
-        if (engine->outlets.outlets[i].kind == OUTLET_KV_OUT)
-            handoff_out_pump(engine, &engine->outlets.outlets[i]);
+    for (uint32_t i = 0; i < engine->peer_links.n_links; i++)
+        if (engine->peer_links.links[i].kind == PEER_LINK_KV_OUT)
+            handoff_out_pump(engine, &engine->peer_links.links[i]);
 }
 
 /* The transfer that the receiver speaks of; otherwise it is told that there is none. */
-static struct sequence *find_transfer(struct engine *engine, struct outlet *outlet,
+static struct sequence *find_transfer(struct engine *engine, struct peer_link *peer_link,
                                       uint64_t transfer_id, uint32_t gen) {
     struct sequence *sequence = handoff_find(engine, HANDOFF_OUT, transfer_id);
     if (sequence && sequence->handoff.gen == gen &&
-        sequence->handoff.outlet == outlet_index(&engine->outlets, outlet))
+        sequence->handoff.peer_link == peer_link_index(&engine->peer_links, peer_link))
         return sequence;
     engine->figures.n_stale_dropped++;
-    post_transfer_end(engine, outlet, MESSAGE_ABORT, transfer_id, gen, REASON_UNKNOWN);
+    post_transfer_end(engine, peer_link, MESSAGE_ABORT, transfer_id, gen, REASON_UNKNOWN);
     return NULL;
 }
 
-void handoff_out_chunk_ack(struct engine *engine, struct outlet *outlet,
+void handoff_out_chunk_ack(struct engine *engine, struct peer_link *peer_link,
                            const struct chunk_ack *ack) {
-    struct sequence *sequence = find_transfer(engine, outlet, ack->transfer_id, ack->gen);
+    struct sequence *sequence = find_transfer(engine, peer_link, ack->transfer_id, ack->gen);
     if (!sequence) {
         engine->pump_due = true; /* whoever it was for, the shell has room for what waits */
         return;
@@ -265,11 +266,11 @@ void handoff_out_chunk_ack(struct engine *engine, struct outlet *outlet,
     /* Absolute counts: an old or repeated acknowledgement changes nothing. */
     if (ack->n_done > handoff->n_acked) {
         uint32_t n = ack->n_done - handoff->n_acked;
-        outlet->n_in_flight -= n;
+        peer_link->n_in_flight -= n;
         handoff->n_acked = ack->n_done;
-        grow_window(engine, outlet, n);
+        grow_window(engine, peer_link, n);
     }
-    handoff_out_pump(engine, outlet);
+    handoff_out_pump(engine, peer_link);
 }
 
 void handoff_out_done(struct engine *engine, struct sequence *sequence) {
@@ -279,12 +280,12 @@ void handoff_out_done(struct engine *engine, struct sequence *sequence) {
     retire_end(engine, sequence, sequence->finish);
 }
 
-void handoff_out_commit_ack(struct engine *engine, struct outlet *outlet,
+void handoff_out_commit_ack(struct engine *engine, struct peer_link *peer_link,
                             const struct transfer_end *end) {
     /* Forgotten meanwhile by the router, who heard of it first: both sides are done. */
     if (!handoff_find(engine, HANDOFF_OUT, end->transfer_id))
         return;
-    struct sequence *sequence = find_transfer(engine, outlet, end->transfer_id, end->gen);
+    struct sequence *sequence = find_transfer(engine, peer_link, end->transfer_id, end->gen);
     if (!sequence)
         return;
     if (!sequence->handoff.commit_sent) {
@@ -292,5 +293,5 @@ void handoff_out_commit_ack(struct engine *engine, struct outlet *outlet,
         return;
     }
     handoff_out_done(engine, sequence);
-    handoff_out_pump(engine, outlet);
+    handoff_out_pump(engine, peer_link);
 }

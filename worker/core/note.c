@@ -48,17 +48,17 @@ static struct note new_note(enum engine_note kind, const char *reason) {
         .kind = &kinds[kind], .event = kind, .reason = reason, .request = NOTE_NO_REQUEST};
 }
 
-void note_outlet(const struct engine *engine, enum engine_note kind, const struct outlet *outlet,
-                 const char *reason) {
+void note_peer_link(const struct engine *engine, enum engine_note kind,
+                    const struct peer_link *peer_link, const char *reason) {
     struct note note = new_note(kind, reason);
-    note.name = outlet->name;
-    note.values[0] = kind == NOTE_PEER_DROPPED ? outlet->n_in_flight
-                                               : (engine->now_ns - outlet->heard_ns) / 1000000;
+    note.name = peer_link->name;
+    note.values[0] = kind == NOTE_PEER_DROPPED ? peer_link->n_in_flight
+                                               : (engine->now_ns - peer_link->heard_ns) / 1000000;
     say(engine, &note);
 }
 
-static const char *outlet_name(const struct engine *engine, uint32_t outlet) {
-    return outlet == OUTLET_NONE ? NULL : engine->outlets.outlets[outlet].name;
+static const char *peer_link_name(const struct engine *engine, uint32_t peer_link) {
+    return peer_link == PEER_LINK_NONE ? NULL : engine->peer_links.links[peer_link].name;
 }
 
 static void set_word(struct note *note, const char *key, const char *word) {
@@ -73,7 +73,7 @@ void note_sequence(const struct engine *engine, enum engine_note kind,
     note.attempt = id_of(sequence->req, sequence->attempt);
     note.values[0] = value;
     note.values[1] = more;
-    note.name = outlet_name(engine, sequence->outlet);
+    note.name = peer_link_name(engine, sequence->peer_link);
     if (kind == NOTE_SUBMITTED)
         set_word(&note, "phase", phase_names[sequence->phase]);
     else if (kind == NOTE_ENDED)
@@ -81,7 +81,7 @@ void note_sequence(const struct engine *engine, enum engine_note kind,
     if (kind == NOTE_HANDED_OVER || kind == NOTE_TRANSFER_ENDED) {
         set_word(&note, "side", side_names[sequence->handoff.side]);
         note.name = sequence->handoff.peer[0] ? sequence->handoff.peer
-                                              : outlet_name(engine, sequence->handoff.outlet);
+                                              : peer_link_name(engine, sequence->handoff.peer_link);
     }
     say(engine, &note);
 }
@@ -89,14 +89,14 @@ void note_sequence(const struct engine *engine, enum engine_note kind,
 void note_preempted(const struct engine *engine, const struct sequence *sequence,
                     const struct sequence *other, const char *reason, uint32_t blocks_missing) {
     struct note note = new_note(NOTE_PREEMPTED, reason);
-    note.name = outlet_name(engine, sequence->outlet);
+    note.name = peer_link_name(engine, sequence->peer_link);
     note.attempt = id_of(sequence->req, sequence->attempt);
     note.other = id_of(other->req, other->attempt);
     note.values[0] = blocks_missing;
     say(engine, &note);
 }
 
-void note_reserve_refused(const struct engine *engine, const struct outlet *router,
+void note_reserve_refused(const struct engine *engine, const struct peer_link *router,
                           const struct reserve *reserve, enum reason reason) {
     struct note note = new_note(NOTE_RESERVE_REFUSED, reason_name(reason));
     note.name = router->name;
@@ -105,7 +105,7 @@ void note_reserve_refused(const struct engine *engine, const struct outlet *rout
     say(engine, &note);
 }
 
-void note_submit_refused(const struct engine *engine, const struct outlet *router,
+void note_submit_refused(const struct engine *engine, const struct peer_link *router,
                          const struct submit *submit, enum reason reason) {
     struct note note = new_note(NOTE_SUBMIT_REFUSED, reason_name(reason));
     note.name = router->name;

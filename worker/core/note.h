@@ -6,7 +6,7 @@
 #include "proto/message.h"
 
 struct engine;
-struct outlet;
+struct peer_link;
 struct sequence;
 
 enum engine_note {
@@ -33,9 +33,9 @@ enum engine_note {
     ENGINE_NOTES
 };
 
-/* About the outlet's other end. `reason` is a constant. */
-void note_outlet(const struct engine *engine, enum engine_note kind, const struct outlet *outlet,
-                 const char *reason);
+/* About the link's other end. `reason` is a constant. */
+void note_peer_link(const struct engine *engine, enum engine_note kind,
+                    const struct peer_link *peer_link, const char *reason);
 
 /* About a sequence; hand-offs name the other worker, the rest its router. `reason` is a constant
  * or NULL. */
@@ -48,7 +48,7 @@ void note_preempted(const struct engine *engine, const struct sequence *sequence
                     const struct sequence *other, const char *reason, uint32_t blocks_missing);
 
 /* This worker takes no such RESERVE or SUBMIT. */
-void note_reserve_refused(const struct engine *engine, const struct outlet *router,
+void note_reserve_refused(const struct engine *engine, const struct peer_link *router,
                           const struct reserve *reserve, enum reason reason);
-void note_submit_refused(const struct engine *engine, const struct outlet *router,
+void note_submit_refused(const struct engine *engine, const struct peer_link *router,
                          const struct submit *submit, enum reason reason);

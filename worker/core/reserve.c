@@ -51,7 +51,7 @@ static enum status take_blocks(struct engine *engine, struct sequence *sequence,
     return STATUS_OK;
 }
 
-static enum reason reserve_new(struct engine *engine, struct outlet *router,
+static enum reason reserve_new(struct engine *engine, struct peer_link *router,
                                const struct reserve *reserve) {
     if (engine->draining)
         return REASON_DRAINING;
@@ -70,7 +70,7 @@ static enum reason reserve_new(struct engine *engine, struct outlet *router,
     }
     struct handoff *handoff = &sequence->handoff;
     handoff->side = HANDOFF_IN;
-    handoff->outlet = OUTLET_NONE;
+    handoff->peer_link = PEER_LINK_NONE;
     do
         handoff->gen = ++engine->next_gen;
     while (handoff->gen == 0 ||
@@ -81,7 +81,7 @@ static enum reason reserve_new(struct engine *engine, struct outlet *router,
     sequence->n_sent = reserve->n_tokens;
     sequence->phase = PHASE_DECODE;
     sequence->state = SEQUENCE_RESERVED;
-    outlet_adopt(&engine->outlets, router, sequence);
+    peer_link_adopt(&engine->peer_links, router, sequence);
     reserve_renew(engine, sequence);
     note_sequence(engine, NOTE_RESERVED, sequence, NULL, reserve->n_tokens,
                   handoff->first_block * engine->config.block_tokens);
@@ -94,10 +94,11 @@ bool reserve_was_made(const struct sequence *sequence) {
            (sequence->phase == PHASE_DECODE && sequence->state == SEQUENCE_ENDED);
 }
 
-void reserve_request(struct engine *engine, struct outlet *router, const struct reserve *reserve) {
+void reserve_request(struct engine *engine, struct peer_link *router,
+                     const struct reserve *reserve) {
     struct sequence *sequence = sequence_find(&engine->sequences, reserve->req);
     enum reason reason = REASON_NONE;
-    if (sequence && sequence->outlet != outlet_index(&engine->outlets, router))
+    if (sequence && sequence->peer_link != peer_link_index(&engine->peer_links, router))
         reason = REASON_INVALID;
     else if (sequence && reserve->attempt < sequence->attempt)
         reason = REASON_STALE;

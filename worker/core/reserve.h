@@ -4,7 +4,8 @@
 
 #include "worker/core/engine_state.h"
 
-void reserve_request(struct engine *engine, struct outlet *router, const struct reserve *reserve);
+void reserve_request(struct engine *engine, struct peer_link *router,
+                     const struct reserve *reserve);
 
 /* The reservation is used: its lease begins anew. */
 void reserve_renew(struct engine *engine, struct sequence *sequence);

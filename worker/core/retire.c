@@ -19,7 +19,7 @@ void retire_drop(struct engine *engine, struct sequence *sequence, enum reason r
     list_remove(&sequence->of_session);
     list_remove(&sequence->dirty);
     sequence_unname(&engine->sequences, sequence);
-    sequence->outlet = OUTLET_NONE;
+    sequence->peer_link = PEER_LINK_NONE;
     if (sequence->n_steps > 0) {
         /* The forward pass still reads its ids and writes its blocks. */
         sequence->dead = true;

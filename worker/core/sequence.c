@@ -87,8 +87,8 @@ struct sequence *sequence_take(struct sequence_table *table, struct request_id r
     sequence->serial = ++table->next_serial;
     sequence->req = req;
     sequence->attempt = attempt;
-    sequence->outlet = SEQUENCE_NONE;
-    sequence->handoff.outlet = SEQUENCE_NONE;
+    sequence->peer_link = SEQUENCE_NONE;
+    sequence->handoff.peer_link = SEQUENCE_NONE;
     return sequence;
 }
 

@@ -27,7 +27,7 @@ struct handoff {
     enum handoff_side side;
     uint64_t transfer_id;
     uint32_t gen;
-    uint32_t outlet;      /* the KV link, or OUTLET_NONE while none is known */
+    uint32_t peer_link;   /* the KV link, or PEER_LINK_NONE while none is known */
     uint32_t first_block; /* blocks before are in the receiver's prefix cache */
     uint32_t n_blocks;    /* blocks that hold the tokens handed over, those before included */
     char peer[MESSAGE_NAME_MAX];
@@ -60,10 +60,10 @@ struct sequence {
     struct list of_link;    /* in its KV link's transfers, or among those without a link */
     struct list leased;     /* in the engine's list of leases */
     uint32_t slot;
-    uint64_t serial;  /* changes when the slot gets another sequence */
-    uint32_t n_steps; /* in flight that compute it: 0, 1, or 2 with the step ahead */
-    bool dead;        /* given up during a step: emptied when n_steps is 0 */
-    uint32_t outlet;  /* its router's */
+    uint64_t serial;    /* changes when the slot gets another sequence */
+    uint32_t n_steps;   /* in flight that compute it: 0, 1, or 2 with the step ahead */
+    bool dead;          /* given up during a step: emptied when n_steps is 0 */
+    uint32_t peer_link; /* its router's */
 
     struct request_id req;
     uint32_t attempt;

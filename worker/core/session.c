@@ -11,29 +11,29 @@
 
 #include <string.h>
 
-void session_drop(struct engine *engine, struct outlet *outlet) {
+void session_drop(struct engine *engine, struct peer_link *peer_link) {
     struct list *first;
-    while ((first = list_first(&outlet->sequences)) != NULL)
+    while ((first = list_first(&peer_link->sequences)) != NULL)
         retire_drop(engine, list_entry(first, struct sequence, of_session), REASON_CANCELLED);
-    outlet_give(&engine->outlets, outlet);
+    peer_link_give(&engine->peer_links, peer_link);
 }
 
 /* The older session of the same router, if there is one on another link. */
-static struct outlet *older_session(struct engine *engine, uint64_t router_id) {
-    for (uint32_t i = 0; i < engine->outlets.n_outlets; i++) {
-        struct outlet *outlet = &engine->outlets.outlets[i];
-        if (outlet->kind == OUTLET_ROUTER && outlet->router_id == router_id)
-            return outlet;
+static struct peer_link *older_session(struct engine *engine, uint64_t router_id) {
+    for (uint32_t i = 0; i < engine->peer_links.n_links; i++) {
+        struct peer_link *peer_link = &engine->peer_links.links[i];
+        if (peer_link->kind == PEER_LINK_ROUTER && peer_link->router_id == router_id)
+            return peer_link;
     }
     return NULL;
 }
 
 void session_hello(struct engine *engine, uint32_t link, const struct message *message) {
     const struct hello *hello = &message->u.hello;
-    struct outlet *outlet = outlet_find(&engine->outlets, link);
-    if (outlet && outlet->kind == OUTLET_ROUTER && outlet->session == hello->session)
+    struct peer_link *peer_link = peer_link_find(&engine->peer_links, link);
+    if (peer_link && peer_link->kind == PEER_LINK_ROUTER && peer_link->session == hello->session)
         return; /* said before */
-    if (outlet && outlet->kind != OUTLET_ROUTER) {
+    if (peer_link && peer_link->kind != PEER_LINK_ROUTER) {
         post_reset(engine, link, hello->session, REASON_INVALID);
         return;
     }
@@ -41,44 +41,44 @@ void session_hello(struct engine *engine, uint32_t link, const struct message *m
         post_reset(engine, link, hello->session, REASON_MISMATCH);
         return;
     }
-    if (outlet)
-        session_drop(engine, outlet);
-    outlet = older_session(engine, hello->router_id);
-    if (outlet) {
-        uint32_t old_link = outlet->link;
-        session_drop(engine, outlet);
+    if (peer_link)
+        session_drop(engine, peer_link);
+    peer_link = older_session(engine, hello->router_id);
+    if (peer_link) {
+        uint32_t old_link = peer_link->link;
+        session_drop(engine, peer_link);
         engine->sink.close_link(engine->sink.context, old_link);
     }
-    outlet = outlet_take(&engine->outlets, OUTLET_ROUTER, link);
-    if (!outlet) {
+    peer_link = peer_link_take(&engine->peer_links, PEER_LINK_ROUTER, link);
+    if (!peer_link) {
         post_reset(engine, link, hello->session, REASON_BUSY);
         return;
     }
     if (engine->contested_router == hello->router_id)
         engine->is_contested = false; /* it looks at us again: the other one is gone */
-    outlet->session = hello->session;
-    outlet->router_id = hello->router_id;
-    memcpy(outlet->name, hello->name, sizeof outlet->name);
-    outlet->name[sizeof outlet->name - 1] = 0;
-    outlet->heard_ns = engine->now_ns;
-    outlet->seen_seq = message->seq;
-    outlet->beat_ns = engine->now_ns;
-    outlet->digest_ns = engine->now_ns + 1000000000ull;
-    outlet->welcome_due = true;
+    peer_link->session = hello->session;
+    peer_link->router_id = hello->router_id;
+    memcpy(peer_link->name, hello->name, sizeof peer_link->name);
+    peer_link->name[sizeof peer_link->name - 1] = 0;
+    peer_link->heard_ns = engine->now_ns;
+    peer_link->seen_seq = message->seq;
+    peer_link->beat_ns = engine->now_ns;
+    peer_link->digest_ns = engine->now_ns + 1000000000ull;
+    peer_link->welcome_due = true;
     flush_all(engine);
 }
 
 /* This session's sequence of a request, or NULL. */
-static struct sequence *find_own(struct engine *engine, const struct outlet *outlet,
+static struct sequence *find_own(struct engine *engine, const struct peer_link *peer_link,
                                  struct request_id req) {
     struct sequence *sequence = sequence_find(&engine->sequences, req);
-    if (sequence && sequence->outlet != outlet_index(&engine->outlets, outlet))
+    if (sequence && sequence->peer_link != peer_link_index(&engine->peer_links, peer_link))
         return NULL;
     return sequence;
 }
 
 /* A new sequence of this worker's own: PREFILL or BOTH. */
-static enum reason submit_new(struct engine *engine, struct outlet *outlet,
+static enum reason submit_new(struct engine *engine, struct peer_link *peer_link,
                               const struct submit *submit) {
     if (engine->draining)
         return REASON_DRAINING;
@@ -91,9 +91,9 @@ static enum reason submit_new(struct engine *engine, struct outlet *outlet,
         return REASON_BUSY;
     sequence_fill(&engine->sequences, sequence, submit, engine_variant(engine, submit->n_prompt),
                   engine->now_ns);
-    outlet_adopt(&engine->outlets, outlet, sequence);
+    peer_link_adopt(&engine->peer_links, peer_link, sequence);
     if (submit->phase == PHASE_PREFILL) {
-        enum status status = handoff_out_submit(engine, outlet, sequence, submit);
+        enum status status = handoff_out_submit(engine, peer_link, sequence, submit);
         if (status != STATUS_OK) {
             retire_drop(engine, sequence, REASON_NONE);
             return status == STATUS_INVALID ? REASON_INVALID : REASON_TRANSFER;
@@ -109,9 +109,9 @@ static enum reason submit_new(struct engine *engine, struct outlet *outlet,
     return REASON_NONE;
 }
 
-static void submit_request(struct engine *engine, struct outlet *outlet,
+static void submit_request(struct engine *engine, struct peer_link *peer_link,
                            const struct submit *submit) {
-    struct sequence *sequence = find_own(engine, outlet, submit->req);
+    struct sequence *sequence = find_own(engine, peer_link, submit->req);
     enum reason reason = REASON_NONE;
     if (sequence && submit->attempt < sequence->attempt)
         reason = REASON_STALE;
@@ -122,7 +122,7 @@ static void submit_request(struct engine *engine, struct outlet *outlet,
         sequence = NULL;
     }
     if (reason == REASON_NONE && sequence && submit->phase == PHASE_DECODE) {
-        handoff_in_submit(engine, outlet, submit);
+        handoff_in_submit(engine, peer_link, submit);
         return;
     }
     if (reason == REASON_NONE && sequence)
@@ -132,38 +132,41 @@ static void submit_request(struct engine *engine, struct outlet *outlet,
     if (reason == REASON_NONE && submit->phase == PHASE_DECODE)
         reason = REASON_UNKNOWN;
     if (reason == REASON_NONE)
-        reason = submit_new(engine, outlet, submit);
+        reason = submit_new(engine, peer_link, submit);
     if (reason != REASON_NONE) {
-        note_submit_refused(engine, outlet, submit, reason);
-        post_failed(engine, outlet, submit->req, submit->attempt, submit->phase, reason);
+        note_submit_refused(engine, peer_link, submit, reason);
+        post_failed(engine, peer_link, submit->req, submit->attempt, submit->phase, reason);
     }
 }
 
 /* What comes late of this attempt is refused. Ids carry their router's number, so none can end
  * another's requests. */
-static void leave_tombstone(struct engine *engine, const struct outlet *outlet,
+static void leave_tombstone(struct engine *engine, const struct peer_link *peer_link,
                             struct request_id req, uint32_t attempt) {
-    if (req.hi == outlet->router_id)
+    if (req.hi == peer_link->router_id)
         tombstones_add(&engine->tombstones, req, attempt);
 }
 
-static void forget(struct engine *engine, struct outlet *outlet, const struct forget *message) {
+static void forget(struct engine *engine, struct peer_link *peer_link,
+                   const struct forget *message) {
     for (uint32_t i = 0; i < message->n && i < MESSAGE_ENTRIES_MAX; i++) {
-        struct sequence *sequence = find_own(engine, outlet, message->attempts[i].req);
+        struct sequence *sequence = find_own(engine, peer_link, message->attempts[i].req);
         bool found = sequence && sequence->attempt == message->attempts[i].attempt;
         /* The router has heard the receiver decode: as good as its acknowledgement. */
         if (found && sequence->handoff.side == HANDOFF_OUT && sequence->handoff.commit_sent)
             handoff_out_done(engine, sequence);
         if (found)
             retire_drop(engine, sequence, REASON_CANCELLED);
-        leave_tombstone(engine, outlet, message->attempts[i].req, message->attempts[i].attempt);
+        leave_tombstone(engine, peer_link, message->attempts[i].req, message->attempts[i].attempt);
     }
 }
 
-static void resend(struct engine *engine, struct outlet *outlet, const struct resend *message) {
-    struct sequence *sequence = find_own(engine, outlet, message->req);
+static void resend(struct engine *engine, struct peer_link *peer_link,
+                   const struct resend *message) {
+    struct sequence *sequence = find_own(engine, peer_link, message->req);
     if (!sequence || sequence->attempt != message->attempt) {
-        post_failed(engine, outlet, message->req, message->attempt, PHASE_DECODE, REASON_UNKNOWN);
+        post_failed(engine, peer_link, message->req, message->attempt, PHASE_DECODE,
+                    REASON_UNKNOWN);
         return;
     }
     /* Not decoding yet: there is nothing to repeat. */
@@ -176,38 +179,41 @@ static void resend(struct engine *engine, struct outlet *outlet, const struct re
         sequence->n_sent = from;
     sequence->finish_sent = false;
     if (sequence->n_sent < sequence->n_tokens || sequence->finish != FINISH_NONE)
-        outlet_mark(&engine->outlets, sequence);
+        peer_link_mark(&engine->peer_links, sequence);
     engine->flush_due = true;
 }
 
-static void cancel(struct engine *engine, struct outlet *outlet, const struct cancel *message) {
-    struct sequence *sequence = find_own(engine, outlet, message->req);
+static void cancel(struct engine *engine, struct peer_link *peer_link,
+                   const struct cancel *message) {
+    struct sequence *sequence = find_own(engine, peer_link, message->req);
     if (sequence && sequence->attempt <= message->attempt)
         retire_drop(engine, sequence, REASON_CANCELLED);
-    leave_tombstone(engine, outlet, message->req, message->attempt);
+    leave_tombstone(engine, peer_link, message->req, message->attempt);
     /* Also where there is nothing: the router wants to know that nothing is left. */
     struct post post = {.type = MESSAGE_CANCELLED};
     post.u.cancel = *message;
-    outlet_post(&engine->outlets, outlet, &engine->sink, &post);
+    peer_link_post(&engine->peer_links, peer_link, &engine->sink, &post);
 }
 
 /* The router serves others, not this worker. */
-static void take_reset(struct engine *engine, struct outlet *outlet, const struct reset *reset) {
+static void take_reset(struct engine *engine, struct peer_link *peer_link,
+                       const struct reset *reset) {
     if (reset->refusal != REFUSAL_NONE)
-        note_outlet(engine, NOTE_SESSION_REFUSED, outlet, refusal_name(reset->refusal));
+        note_peer_link(engine, NOTE_SESSION_REFUSED, peer_link, refusal_name(reset->refusal));
     if (reset->refusal == REFUSAL_NAME) {
         engine->is_contested = true;
-        engine->contested_router = outlet->router_id;
+        engine->contested_router = peer_link->router_id;
         engine->contested = *reset;
     }
-    outlet_break(&engine->outlets, outlet, reset->refusal == REFUSAL_NONE ? "reset" : NULL);
+    peer_link_break(&engine->peer_links, peer_link,
+                    reset->refusal == REFUSAL_NONE ? "reset" : NULL);
 }
 
-static void take_peers(struct outlet *outlet, const struct peers *message) {
-    outlet->n_peers = message->n < MESSAGE_PEERS_MAX ? message->n : MESSAGE_PEERS_MAX;
-    for (uint32_t i = 0; i < outlet->n_peers; i++) {
-        outlet->peers[i] = message->peers[i];
-        outlet->peers[i].name[MESSAGE_NAME_MAX - 1] = 0;
+static void take_peers(struct peer_link *peer_link, const struct peers *message) {
+    peer_link->n_peers = message->n < MESSAGE_PEERS_MAX ? message->n : MESSAGE_PEERS_MAX;
+    for (uint32_t i = 0; i < peer_link->n_peers; i++) {
+        peer_link->peers[i] = message->peers[i];
+        peer_link->peers[i].name[MESSAGE_NAME_MAX - 1] = 0;
     }
 }
 
@@ -233,42 +239,43 @@ static void drain(struct engine *engine, const struct drain *message) {
     flush_beats(engine);
 }
 
-void session_message(struct engine *engine, struct outlet *outlet, const struct message *message) {
-    if (message->session != outlet->session) {
-        post_reset(engine, outlet->link, message->session, REASON_STALE);
+void session_message(struct engine *engine, struct peer_link *peer_link,
+                     const struct message *message) {
+    if (message->session != peer_link->session) {
+        post_reset(engine, peer_link->link, message->session, REASON_STALE);
         return;
     }
-    outlet->heard_ns = engine->now_ns;
-    outlet->seen_seq = message->seq;
+    peer_link->heard_ns = engine->now_ns;
+    peer_link->seen_seq = message->seq;
     switch (message->type) {
     case MESSAGE_PEERS:
-        take_peers(outlet, &message->u.peers);
+        take_peers(peer_link, &message->u.peers);
         break;
     case MESSAGE_PING:
-        outlet->ping_t_ns = message->u.ping.t_ns;
-        outlet->beat_ns = engine->now_ns; /* answered at once: the router measures the way */
+        peer_link->ping_t_ns = message->u.ping.t_ns;
+        peer_link->beat_ns = engine->now_ns; /* answered at once: the router measures the way */
         engine->flush_due = true;
         break;
     case MESSAGE_RESERVE:
-        reserve_request(engine, outlet, &message->u.reserve);
+        reserve_request(engine, peer_link, &message->u.reserve);
         break;
     case MESSAGE_SUBMIT:
-        submit_request(engine, outlet, &message->u.submit);
+        submit_request(engine, peer_link, &message->u.submit);
         break;
     case MESSAGE_FORGET:
-        forget(engine, outlet, &message->u.forget);
+        forget(engine, peer_link, &message->u.forget);
         break;
     case MESSAGE_RESEND:
-        resend(engine, outlet, &message->u.resend);
+        resend(engine, peer_link, &message->u.resend);
         break;
     case MESSAGE_CANCEL:
-        cancel(engine, outlet, &message->u.cancel);
+        cancel(engine, peer_link, &message->u.cancel);
         break;
     case MESSAGE_DRAIN:
         drain(engine, &message->u.drain);
         break;
     case MESSAGE_RESET:
-        take_reset(engine, outlet, &message->u.reset);
+        take_reset(engine, peer_link, &message->u.reset);
         break;
     default: /* not a router's to send */
         engine->figures.n_stale_dropped++;

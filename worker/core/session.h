@@ -9,7 +9,8 @@
 void session_hello(struct engine *engine, uint32_t link, const struct message *message);
 
 /* Any other message on a router's link. */
-void session_message(struct engine *engine, struct outlet *outlet, const struct message *message);
+void session_message(struct engine *engine, struct peer_link *peer_link,
+                     const struct message *message);
 
 /* The session is over: its requests are dropped, its link is not known any more. */
-void session_drop(struct engine *engine, struct outlet *outlet);
+void session_drop(struct engine *engine, struct peer_link *peer_link);

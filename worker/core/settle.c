@@ -9,21 +9,22 @@
 #include "worker/core/retire.h"
 #include "worker/core/session.h"
 
-void settle_link_lost(struct engine *engine, struct outlet *outlet) {
-    if (outlet->kind == OUTLET_ROUTER) {
-        session_drop(engine, outlet);
+void settle_link_lost(struct engine *engine, struct peer_link *peer_link) {
+    if (peer_link->kind == PEER_LINK_ROUTER) {
+        session_drop(engine, peer_link);
         return;
     }
-    handoff_link_lost(engine, outlet);
-    outlet_give(&engine->outlets, outlet);
+    handoff_link_lost(engine, peer_link);
+    peer_link_give(&engine->peer_links, peer_link);
 }
 
-/* What is told of a broken outlet. A router that took its leave with all done loses nobody's work. */
-static enum engine_note note_of_end(const struct engine *engine, const struct outlet *outlet) {
-    if (outlet->kind != OUTLET_ROUTER)
+/* What is told of a broken link. A router that took its leave with all done loses nobody's work. */
+static enum engine_note note_of_end(const struct engine *engine,
+                                    const struct peer_link *peer_link) {
+    if (peer_link->kind != PEER_LINK_ROUTER)
         return NOTE_PEER_DROPPED;
-    bool is_silent = engine->now_ns - outlet->heard_ns >= engine->config.router_lease_ns;
-    return list_empty(&outlet->sequences) && !is_silent ? NOTE_ROUTER_LEFT : NOTE_SESSION_OVER;
+    bool is_silent = engine->now_ns - peer_link->heard_ns >= engine->config.router_lease_ns;
+    return list_empty(&peer_link->sequences) && !is_silent ? NOTE_ROUTER_LEFT : NOTE_SESSION_OVER;
 }
 
 void settle_event(struct engine *engine) {
@@ -33,15 +34,16 @@ void settle_event(struct engine *engine) {
     }
     if (engine->flush_due)
         flush_all(engine);
-    while (engine->outlets.n_broken > 0) {
-        for (uint32_t i = 0; i < engine->outlets.n_outlets; i++) {
-            struct outlet *outlet = &engine->outlets.outlets[i];
-            if (outlet->kind == OUTLET_FREE || !outlet->broken)
+    while (engine->peer_links.n_broken > 0) {
+        for (uint32_t i = 0; i < engine->peer_links.n_links; i++) {
+            struct peer_link *peer_link = &engine->peer_links.links[i];
+            if (peer_link->kind == PEER_LINK_FREE || !peer_link->broken)
                 continue;
-            uint32_t link = outlet->link;
-            if (outlet->why_broken)
-                note_outlet(engine, note_of_end(engine, outlet), outlet, outlet->why_broken);
-            settle_link_lost(engine, outlet);
+            uint32_t link = peer_link->link;
+            if (peer_link->why_broken)
+                note_peer_link(engine, note_of_end(engine, peer_link), peer_link,
+                               peer_link->why_broken);
+            settle_link_lost(engine, peer_link);
             engine->sink.close_link(engine->sink.context, link);
         }
     }

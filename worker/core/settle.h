@@ -14,4 +14,4 @@ void settle_step(struct engine *engine);
 void settle_tick(struct engine *engine);
 
 /* A link is gone, whatever it was. */
-void settle_link_lost(struct engine *engine, struct outlet *outlet);
+void settle_link_lost(struct engine *engine, struct peer_link *peer_link);

@@ -148,9 +148,9 @@ static struct rig *rig_of(struct engine_config config) {
 
 START_TEST(a_router_names_64_peers) {
     struct rig *rig = rig_of(rig_config());
-    struct outlet_table *outlets = &rig->workers[0].engine->outlets;
-    struct outlet *outlet = outlet_find(outlets, rig_link(0));
-    ck_assert_ptr_nonnull(outlet);
+    struct peer_link_table *peer_links = &rig->workers[0].engine->peer_links;
+    struct peer_link *peer_link = peer_link_find(peer_links, rig_link(0));
+    ck_assert_ptr_nonnull(peer_link);
     static struct peer peers[MESSAGE_PEERS_MAX + 1];
     for (uint32_t n = MESSAGE_PEERS_MAX; n <= MESSAGE_PEERS_MAX + 1; n++) {
         for (uint32_t i = 0; i < n; i++)
@@ -158,10 +158,10 @@ START_TEST(a_router_names_64_peers) {
         struct message message = {.type = MESSAGE_PEERS};
         message.u.peers = (struct peers){.n = n, .peers = peers};
         rig_send(rig, 0, 0, &message);
-        ck_assert_uint_eq(outlet->n_peers, MESSAGE_PEERS_MAX);
-        ck_assert_uint_eq(outlet->peers[MESSAGE_PEERS_MAX - 1].incarnation,
+        ck_assert_uint_eq(peer_link->n_peers, MESSAGE_PEERS_MAX);
+        ck_assert_uint_eq(peer_link->peers[MESSAGE_PEERS_MAX - 1].incarnation,
                           n + MESSAGE_PEERS_MAX - 1);
-        ck_assert_uint_eq(outlets->outlets[1].peers[0].incarnation, 0); /* the next one's */
+        ck_assert_uint_eq(peer_links->links[1].peers[0].incarnation, 0); /* the next one's */
     }
     rig_free(rig);
 }
@@ -175,9 +175,9 @@ START_TEST(a_peers_name_has_63_bytes) {
         memset(name, 'x', n);
         name[n] = 0;
         engine_kv_open(engine, rig->now_ns, 900 + n, name, 7, 0, true);
-        const struct outlet *outlet = outlet_find(&engine->outlets, 900 + n);
-        ck_assert_ptr_nonnull(outlet);
-        ck_assert_uint_eq(strnlen(outlet->name, MESSAGE_NAME_MAX), MESSAGE_NAME_MAX - 1);
+        const struct peer_link *peer_link = peer_link_find(&engine->peer_links, 900 + n);
+        ck_assert_ptr_nonnull(peer_link);
+        ck_assert_uint_eq(strnlen(peer_link->name, MESSAGE_NAME_MAX), MESSAGE_NAME_MAX - 1);
     }
     rig_free(rig);
 }

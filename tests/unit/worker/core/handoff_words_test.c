@@ -269,16 +269,16 @@ START_TEST(an_older_acknowledgement_changes_nothing) {
     struct call *call = pair_hand_over(rig, 200, 12);
     struct pipe *pipe = pushed(rig, true);
     struct engine *p = rig->workers[P].engine;
-    const struct outlet *outlet = outlet_find(&p->outlets, pipe->link_p);
+    const struct peer_link *peer_link = peer_link_find(&p->peer_links, pipe->link_p);
     struct chunk chunk = pipe->to_d[0].message.u.chunk;
     static const uint32_t n_done[] = {2, 1, 0, 2};
-    ck_assert_uint_eq(outlet->n_in_flight, 3);
+    ck_assert_uint_eq(peer_link->n_in_flight, 3);
     for (int i = 0; i < 4; i++) {
         struct message message = {.type = MESSAGE_CHUNK_ACK};
         message.u.chunk_ack = (struct chunk_ack){
             .transfer_id = chunk.transfer_id, .gen = chunk.gen, .n_done = n_done[i]};
         engine_message(p, rig->now_ns, pipe->link_p, &message);
-        ck_assert_uint_eq(outlet->n_in_flight, 3); /* two came back, two more went */
+        ck_assert_uint_eq(peer_link->n_in_flight, 3); /* two came back, two more went */
         ck_assert_uint_eq(pipe->n_to_d, 5);
         rig_check(rig);
     }

@@ -251,10 +251,10 @@ static void on_kind(void *context, const struct note *note) {
 START_TEST(each_kind_has_its_words) {
     uint32_t n_told = 0;
     static struct engine engine;
-    static const struct outlet outlet;
+    static const struct peer_link peer_link;
     engine.sink = (struct engine_sink){.context = &n_told, .note = on_kind};
     for (enum engine_note kind = 0; kind < ENGINE_NOTES; kind++)
-        note_outlet(&engine, kind, &outlet, NULL);
+        note_peer_link(&engine, kind, &peer_link, NULL);
     ck_assert_uint_eq(n_told, ENGINE_NOTES);
 }
 END_TEST

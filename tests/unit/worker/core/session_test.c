@@ -149,7 +149,7 @@ START_TEST(the_earlier_one_of_a_name_goes_on_while_a_router_is_served) {
     ck_assert_ptr_null(engine_outlived(worker->engine));
     for (uint32_t i = 0; i < 12; i++) /* and then no more: that ends nobody */
         rig_tick(rig, 450);
-    ck_assert_uint_eq(worker->engine->outlets.n_broken, 0);
+    ck_assert_uint_eq(worker->engine->peer_links.n_broken, 0);
     ck_assert_ptr_null(engine_outlived(worker->engine));
     rig_free(rig);
 }

@@ -25,10 +25,11 @@ static struct rig *computed(uint32_t n_blocks, uint32_t credits) {
     return rig;
 }
 
-static struct outlet *outlet_of(struct rig *rig) {
-    struct outlet *outlet = outlet_find(&rig->workers[P].engine->outlets, rig->pipes[0].link_p);
-    ck_assert_ptr_nonnull(outlet);
-    return outlet;
+static struct peer_link *peer_link_of(struct rig *rig) {
+    struct peer_link *peer_link =
+        peer_link_find(&rig->workers[P].engine->peer_links, rig->pipes[0].link_p);
+    ck_assert_ptr_nonnull(peer_link);
+    return peer_link;
 }
 
 /* The decode worker looks, and the prefill worker hears of it `after_ns` after the window began. */
@@ -37,7 +38,7 @@ static void look(struct rig *rig, uint64_t after_ns) {
     uint32_t n = pipe->n_to_d;
     while (n-- > 0)
         ck_assert(rig_deliver(rig, pipe, true));
-    rig->now_ns = outlet_of(rig)->window_ns + after_ns;
+    rig->now_ns = peer_link_of(rig)->window_ns + after_ns;
     n = pipe->n_to_p;
     while (n-- > 0)
         ck_assert(rig_deliver(rig, pipe, false));
@@ -49,10 +50,10 @@ START_TEST(a_window_that_one_look_takes_whole_doubles_up_to_the_grant) {
     struct pipe *pipe = &rig->pipes[0];
     ck_assert_uint_eq(pipe->n_to_d, ENGINE_CREDITS);
     look(rig, ENGINE_WINDOW_NS);
-    ck_assert_uint_eq(outlet_of(rig)->credits, 2 * ENGINE_CREDITS);
+    ck_assert_uint_eq(peer_link_of(rig)->credits, 2 * ENGINE_CREDITS);
     ck_assert_uint_eq(pipe->n_to_d, 2 * ENGINE_CREDITS);
     look(rig, ENGINE_WINDOW_NS);
-    ck_assert_uint_eq(outlet_of(rig)->credits, 40); /* 2 * 32 would be more than it grants */
+    ck_assert_uint_eq(peer_link_of(rig)->credits, 40); /* 2 * 32 would be more than it grants */
     rig_run(rig, 1000);
     rig_expect_done(&rig->calls[0], 2, FINISH_LENGTH);
     pair_expect_quiet(rig);
@@ -63,9 +64,9 @@ END_TEST
 START_TEST(a_window_that_the_link_itself_holds_up_stays) {
     struct rig *rig = computed(30, 64);
     look(rig, ENGINE_WINDOW_NS + 1);
-    ck_assert_uint_eq(outlet_of(rig)->credits, ENGINE_CREDITS);
+    ck_assert_uint_eq(peer_link_of(rig)->credits, ENGINE_CREDITS);
     look(rig, ENGINE_WINDOW_NS); /* the next one begins anew */
-    ck_assert_uint_eq(outlet_of(rig)->credits, 2 * ENGINE_CREDITS);
+    ck_assert_uint_eq(peer_link_of(rig)->credits, 2 * ENGINE_CREDITS);
     rig_run(rig, 1000);
     rig_expect_done(&rig->calls[0], 2, FINISH_LENGTH);
     rig_free(rig);
@@ -74,21 +75,21 @@ END_TEST
 
 START_TEST(a_window_that_nothing_waited_for_stays) {
     struct rig *rig = computed(ENGINE_CREDITS / 2, 64); /* two groups of layers: sixteen chunks */
-    struct outlet *outlet = outlet_of(rig);
+    struct peer_link *peer_link = peer_link_of(rig);
     ck_assert_uint_eq(rig->pipes[0].n_to_d, ENGINE_CREDITS + 1); /* and the commit */
     look(rig, ENGINE_WINDOW_NS);
-    ck_assert_uint_eq(outlet->credits, ENGINE_CREDITS);
+    ck_assert_uint_eq(peer_link->credits, ENGINE_CREDITS);
     rig_free(rig);
 }
 END_TEST
 
 START_TEST(a_pause_between_two_transfers_is_not_the_links) {
     struct rig *rig = computed(30, 64);
-    struct outlet *outlet = outlet_of(rig);
-    for (int i = 0; i < 100 && outlet->n_in_flight > 0; i++)
+    struct peer_link *peer_link = peer_link_of(rig);
+    for (int i = 0; i < 100 && peer_link->n_in_flight > 0; i++)
         look(rig, 2 * ENGINE_WINDOW_NS);
-    ck_assert_uint_eq(outlet->n_in_flight, 0);
-    ck_assert_uint_eq(outlet->credits, ENGINE_CREDITS);
+    ck_assert_uint_eq(peer_link->n_in_flight, 0);
+    ck_assert_uint_eq(peer_link->credits, ENGINE_CREDITS);
     rig_run(rig, 1000);
     rig->now_ns += 1000 * ENGINE_WINDOW_NS;
     pair_hand_over(rig, 16 * 30, 2);
@@ -96,7 +97,7 @@ START_TEST(a_pause_between_two_transfers_is_not_the_links) {
         ;
     ck_assert_uint_eq(rig->pipes[0].n_to_d, ENGINE_CREDITS);
     look(rig, ENGINE_WINDOW_NS);
-    ck_assert_uint_eq(outlet->credits, 2 * ENGINE_CREDITS);
+    ck_assert_uint_eq(peer_link->credits, 2 * ENGINE_CREDITS);
     rig_free(rig);
 }
 END_TEST
@@ -112,7 +113,7 @@ START_TEST(a_grant_below_the_first_window_is_the_window) {
         ck_assert_uint_eq(rig->pipes[0].n_to_d, grants[i][1]);
         look(rig, ENGINE_WINDOW_NS);
         uint32_t grant = grants[i][0] > 0 ? grants[i][0] : 1;
-        ck_assert_uint_eq(outlet_of(rig)->credits, grant);
+        ck_assert_uint_eq(peer_link_of(rig)->credits, grant);
         rig_free(rig);
     }
 }

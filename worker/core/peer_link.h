@@ -1,4 +1,4 @@
-/* worker/core/outlet.h: a link's other end: a router's session or a KV peer, and what is still to
+/* worker/core/peer_link.h: a link's other end: a router's session or a KV peer, and what is still to
  * be sent there.
  *
  * Small messages that meet BUSY wait in a ring of fixed size; when it is full the other end has
@@ -16,9 +16,9 @@
 
 struct sequence;
 
-#define OUTLET_NONE UINT32_MAX
+#define PEER_LINK_NONE UINT32_MAX
 
-enum outlet_kind { OUTLET_FREE, OUTLET_ROUTER, OUTLET_KV_IN, OUTLET_KV_OUT };
+enum peer_link_kind { PEER_LINK_FREE, PEER_LINK_ROUTER, PEER_LINK_KV_IN, PEER_LINK_KV_OUT };
 
 /* A message small enough to wait. */
 struct post {
@@ -33,8 +33,8 @@ struct post {
     } u;
 };
 
-struct outlet {
-    enum outlet_kind kind;
+struct peer_link {
+    enum peer_link_kind kind;
     uint32_t link;          /* the shell's number */
     bool broken;            /* to be dropped at the end of this event */
     const char *why_broken; /* a constant for the log; NULL: that has been said */
@@ -69,48 +69,51 @@ struct outlet {
     struct list transfers; /* of this link, oldest first */
 };
 
-struct outlet_table {
-    uint32_t n_outlets;
-    uint32_t n_posts_max; /* of one outlet */
+struct peer_link_table {
+    uint32_t n_links;
+    uint32_t n_posts_max; /* of one link */
     uint32_t n_broken;
     struct map by_link;
-    struct outlet *outlets; /* owned (n_outlets) */
-    struct post *posts;     /* owned (n_outlets, n_posts_max) */
-    struct peer *peers;     /* owned (n_outlets, MESSAGE_PEERS_MAX) */
+    struct peer_link *links; /* owned (n_links) */
+    struct post *posts;      /* owned (n_links, n_posts_max) */
+    struct peer *peers;      /* owned (n_links, MESSAGE_PEERS_MAX) */
 };
 
-NODISCARD enum status outlet_table_init(struct outlet_table *table, uint32_t n_outlets,
-                                        uint32_t n_posts_max, uint64_t seed);
-void outlet_table_fini(struct outlet_table *table);
+NODISCARD enum status peer_link_table_init(struct peer_link_table *table, uint32_t n_links,
+                                           uint32_t n_posts_max, uint64_t seed);
+void peer_link_table_fini(struct peer_link_table *table);
 
-/* The link's outlet, or NULL. */
-struct outlet *outlet_find(struct outlet_table *table, uint32_t link);
+/* The peer link of this number, or NULL. */
+struct peer_link *peer_link_find(struct peer_link_table *table, uint32_t link);
 
-/* An outlet for a link that has none. NULL when all are taken. */
-struct outlet *outlet_take(struct outlet_table *table, enum outlet_kind kind, uint32_t link);
-void outlet_give(struct outlet_table *table, struct outlet *outlet);
+/* A free entry becomes that of this link, which has none. NULL when all are taken. */
+struct peer_link *peer_link_take(struct peer_link_table *table, enum peer_link_kind kind,
+                                 uint32_t link);
+void peer_link_give(struct peer_link_table *table, struct peer_link *peer_link);
 
 /* An open or opening KV link to this worker, or NULL. */
-struct outlet *outlet_find_peer(struct outlet_table *table, enum outlet_kind kind, const char *name,
-                                uint64_t incarnation);
+struct peer_link *peer_link_find_kv(struct peer_link_table *table, enum peer_link_kind kind,
+                                    const char *name, uint64_t incarnation);
 
 /* Sends a post now, or lets it wait behind those that wait already. */
-void outlet_post(struct outlet_table *table, struct outlet *outlet, const struct engine_sink *sink,
-                 const struct post *post);
+void peer_link_post(struct peer_link_table *table, struct peer_link *peer_link,
+                    const struct engine_sink *sink, const struct post *post);
 
 /* Sends what waits. Answers false while something is left. */
-bool outlet_flush(struct outlet_table *table, struct outlet *outlet,
-                  const struct engine_sink *sink);
+bool peer_link_flush(struct peer_link_table *table, struct peer_link *peer_link,
+                     const struct engine_sink *sink);
 
 /* Marks a link as given up. `why` is a constant for the log, or NULL. */
-void outlet_break(struct outlet_table *table, struct outlet *outlet, const char *why);
+void peer_link_break(struct peer_link_table *table, struct peer_link *peer_link, const char *why);
 
 /* The sequence belongs to this router from now on. */
-void outlet_adopt(struct outlet_table *table, struct outlet *router, struct sequence *sequence);
+void peer_link_adopt(struct peer_link_table *table, struct peer_link *router,
+                     struct sequence *sequence);
 
 /* The sequence has tokens or an end that its router does not know. */
-void outlet_mark(struct outlet_table *table, struct sequence *sequence);
+void peer_link_mark(struct peer_link_table *table, struct sequence *sequence);
 
-static inline uint32_t outlet_index(const struct outlet_table *table, const struct outlet *outlet) {
-    return (uint32_t)(outlet - table->outlets);
+static inline uint32_t peer_link_index(const struct peer_link_table *table,
+                                       const struct peer_link *peer_link) {
+    return (uint32_t)(peer_link - table->links);
 }
