@@ -1,4 +1,4 @@
-/* kernels/cpu/attention.c: tokens, and sequences by key-value head, shared out over the team. */
+/* kernels/cpu/attention.c: tokens, and sequences by key-value head, shared out over the pool. */
 #include "kernels/cpu/cpu.h"
 
 #include "base/assert.h"
@@ -75,7 +75,7 @@ void cpu_rope_kv(struct kernels_ctx *ctx, float *qkv, const struct kernels_batch
     struct tokens_job job = {.ctx = ctx, .batch = batch, .kv = kv, .rope = rope, .qkv_out = qkv};
     uint32_t n_spans = cut(ctx, batch);
     if (batch->n_tokens > SPAN_TOKENS)
-        team_run(ctx->team, n_spans, rope_span, &job);
+        thread_pool_run(ctx->pool, n_spans, rope_span, &job);
     else
         for (uint32_t i = 0; i < n_spans; i++)
             rope_span(&job, i, 0);
@@ -142,6 +142,6 @@ void cpu_attend(struct kernels_ctx *ctx, float *out, const float *qkv,
                              .alibi = alibi,
                              .window = window};
     cut_group(ctx, &job);
-    team_run(ctx->team, job.n_spans * kv->n_kv_heads * job.n_parts, attend_item, &job);
+    thread_pool_run(ctx->pool, job.n_spans * kv->n_kv_heads * job.n_parts, attend_item, &job);
     numbers_leave(saved);
 }

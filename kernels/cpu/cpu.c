@@ -18,7 +18,7 @@ static uint32_t count_cores(void) {
 static void cpu_close(struct kernels_ctx *ctx) {
     if (!ctx)
         return;
-    team_free(ctx->team);
+    thread_pool_free(ctx->pool);
     if (ctx->samplers)
         for (uint32_t i = 0; i < ctx->n_threads; i++)
             cpu_sampler_fini(&ctx->samplers[i]);
@@ -47,7 +47,7 @@ static enum status cpu_open(const struct kernels_options *options, struct kernel
     if (status != STATUS_OK)
         status = error_set(error, status, "no memory for the scratch space of a context");
     else
-        status = team_new(made->n_threads, &made->team, error);
+        status = thread_pool_new(made->n_threads, &made->pool, error);
     if (status != STATUS_OK) {
         cpu_close(made);
         return status;
@@ -123,7 +123,7 @@ static void cpu_norm(struct kernels_ctx *ctx, float *out, const float *x, const 
     uint32_t saved = numbers_enter();
     uint32_t per_item = NORM_ITEM_FLOATS / dim + 1;
     struct norm_job job = {ctx->path, out, x, gain, eps, n_rows, dim, per_item};
-    team_run(ctx->team, (n_rows + per_item - 1) / per_item, norm_item, &job);
+    thread_pool_run(ctx->pool, (n_rows + per_item - 1) / per_item, norm_item, &job);
     numbers_leave(saved);
 }
 

@@ -1,14 +1,14 @@
 /* kernels/cpu/cpu.h: the cpu backend, shared by its files only: how operations are cut into items
- * for the team. Every cut is over rows, panels, tokens or heads, never over a sum. */
+ * for the pool. Every cut is over rows, panels, tokens or heads, never over a sum. */
 #pragma once
 
 #include "kernels/cpu/path.h"
-#include "kernels/cpu/team.h"
+#include "kernels/cpu/thread_pool.h"
 #include "kernels/kernels.h"
 
 #define LINEAR_ROWS      512 /* rows quantized at once: bounds the scratch memory */
 #define LINEAR_ROWS_MIN  16  /* and as many in the smallest context */
-#define LINEAR_TASKS_MAX 64  /* products that share the team at once */
+#define LINEAR_TASKS_MAX 64  /* products that share the pool at once */
 #define SPAN_TOKENS      16  /* tokens of one attention item */
 
 /* A weight and a token id, while tokens are chosen. */
@@ -38,7 +38,7 @@ struct kernels_ctx {
     struct kernels_limits limits;
     const struct path *path;
     uint32_t n_threads;
-    struct team *team;        /* owned */
+    struct thread_pool *pool; /* owned */
     uint8_t *tiles;           /* owned: tiles_rows rows of activations, as integers or bfloat16 */
     uint32_t tiles_rows;      /* fixed: LINEAR_ROWS at most */
     float *rests;             /* owned (n_threads, TILE_ROWS_MAX, max_stored): numbers_rest() */

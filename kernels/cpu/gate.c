@@ -43,7 +43,7 @@ void cpu_silu_mul(struct kernels_ctx *ctx, float *out, const float *gate, const 
     uint32_t saved = numbers_enter();
     struct gate_job job = {
         .ctx = ctx, .out = out, .x = up, .gate = gate, .n = n, .n_per_item = ITEM_FLOATS};
-    team_run(ctx->team, n_items(&job), silu_mul_item, &job);
+    thread_pool_run(ctx->pool, n_items(&job), silu_mul_item, &job);
     numbers_leave(saved);
 }
 
@@ -65,7 +65,7 @@ void cpu_add_gated(struct kernels_ctx *ctx, float *out, const float *x, const fl
                            .n = n_rows,
                            .n_per_item = ITEM_FLOATS / dim + 1,
                            .dim = dim};
-    team_run(ctx->team, n_items(&job), add_gated_item, &job);
+    thread_pool_run(ctx->pool, n_items(&job), add_gated_item, &job);
     numbers_leave(saved);
 }
 
@@ -117,6 +117,6 @@ void cpu_moe_route(struct kernels_ctx *ctx, uint32_t *ids, float *weights, const
                            .ids = ids,
                            .n_active = n_active,
                            .normalise = normalise};
-    team_run(ctx->team, n_items(&job), route_item, &job);
+    thread_pool_run(ctx->pool, n_items(&job), route_item, &job);
     numbers_leave(saved);
 }

@@ -165,7 +165,7 @@ static uint32_t panels_per_item(const struct kernels_ctx *ctx, const struct weig
     return share < least ? least : share;
 }
 
-/* Products that share the team. Which one an item belongs to is counted off: they are few. */
+/* Products that share the pool. Which one an item belongs to is counted off: they are few. */
 struct linear_set {
     struct linear_job jobs[LINEAR_TASKS_MAX];
     uint32_t n_jobs;
@@ -209,8 +209,8 @@ static void set_run(struct kernels_ctx *ctx, struct linear_set *set) {
         n_tile_items += job->n_tile_items;
         n_panel_items += job->n_panel_items;
     }
-    team_run(ctx->team, n_tile_items, set_quantize, set);
-    team_run(ctx->team, n_panel_items, set_panels, set);
+    thread_pool_run(ctx->pool, n_tile_items, set_quantize, set);
+    thread_pool_run(ctx->pool, n_panel_items, set_panels, set);
     set->n_jobs = 0;
     set->n_rows = 0;
 }

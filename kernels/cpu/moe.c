@@ -1,6 +1,6 @@
 /* kernels/cpu/moe.c: a mixture of experts' feed-forward layer. Pairs of a row and one of its
  * experts are sorted by expert and go through in waves of whole experts: both matrices of all
- * experts of a wave are one job each for the team, so that a token whose eight experts are small
+ * experts of a wave are one job each for the pool, so that a token whose eight experts are small
  * wakes it as often as one large expert would. */
 #include "kernels/cpu/cpu.h"
 
@@ -80,8 +80,8 @@ static void add_wave(struct moe *moe) {
     uint32_t least = ADD_WORK_MIN / moe->n_pairs / 16 * 16 + 16;
     uint32_t share = (moe->dim / moe->ctx->n_threads + 15) / 16 * 16;
     moe->floats_per_item = share > least ? share : least;
-    team_run(moe->ctx->team, (moe->dim + moe->floats_per_item - 1) / moe->floats_per_item, add_item,
-             moe);
+    thread_pool_run(moe->ctx->pool, (moe->dim + moe->floats_per_item - 1) / moe->floats_per_item,
+                    add_item, moe);
 }
 
 /* Experts from `expert` on, as many as fit; gives the first that was left out. */

@@ -308,6 +308,6 @@ void cpu_sample(struct kernels_ctx *ctx, float *logits, uint32_t n_rows, uint32_
                 const struct sample_params *params, struct sample_result *results) {
     uint32_t saved = numbers_enter();
     struct sample_job job = {ctx, logits, n_vocab, params, results};
-    team_run(ctx->team, n_rows, sample_item, &job);
+    thread_pool_run(ctx->pool, n_rows, sample_item, &job);
     numbers_leave(saved);
 }

@@ -128,7 +128,7 @@ enum status cpu_weight_pack(struct kernels_ctx *ctx, const struct weight_source 
         memcpy(order, plan.order.inputs, pack_order_bytes(&plan));
         packed.order = (const uint32_t *)order;
     }
-    team_run(ctx->team, (plan.shape.n + PANEL - 1) / PANEL, pack_panel, &job);
+    thread_pool_run(ctx->pool, (plan.shape.n + PANEL - 1) / PANEL, pack_panel, &job);
     pack_plan_fini(&plan);
     if (atomic_load(&job.failed))
         return error_set(error, STATUS_UNSUPPORTED,

@@ -1,6 +1,6 @@
 /* What is particular to the cpu backend: its threads, its memory, what it refuses. */
 #include "kernels/cpu/path.h"
-#include "kernels/cpu/team.h"
+#include "kernels/cpu/thread_pool.h"
 #include "kernels/limits.h"
 #include "tests/support/kernels_subject.h"
 #include "tests/support/suite.h"
@@ -43,18 +43,18 @@ static void count_item(void *arg, uint32_t item, uint32_t thread) {
 /* More threads than cores, jobs of all lengths back to back. */
 static void run_jobs(uint32_t n_threads, uint32_t n_jobs) {
     struct error error;
-    struct team *team;
+    struct thread_pool *pool;
     struct counts counts = {.n_threads = n_threads};
     uint32_t expected[ITEMS] = {0};
-    ck_assert_int_eq(team_new(n_threads, &team, &error), STATUS_OK);
+    ck_assert_int_eq(thread_pool_new(n_threads, &pool, &error), STATUS_OK);
     for (uint32_t job = 0; job < n_jobs; job++) {
         uint32_t n = job % (ITEMS + 1);
-        team_run(team, n, count_item, &counts);
+        thread_pool_run(pool, n, count_item, &counts);
         for (uint32_t i = 0; i < n; i++)
             expected[i]++;
         ck_assert_uint_eq(atomic_load(&counts.done[job % ITEMS]), expected[job % ITEMS]);
     }
-    team_free(team);
+    thread_pool_free(pool);
     for (uint32_t i = 0; i < ITEMS; i++)
         ck_assert_uint_eq(atomic_load(&counts.done[i]), expected[i]);
     ck_assert_uint_eq(atomic_load(&counts.threads_above), 0);
@@ -72,7 +72,7 @@ static void *run_jobs_of_a_neighbour(void *arg) {
     return NULL;
 }
 
-START_TEST(teams_do_not_disturb_each_other) {
+START_TEST(thread_pools_do_not_disturb_each_other) {
     pthread_t threads[3];
     for (int i = 0; i < 3; i++)
         ck_assert_int_eq(pthread_create(&threads[i], NULL, run_jobs_of_a_neighbour, NULL), 0);
@@ -81,12 +81,12 @@ START_TEST(teams_do_not_disturb_each_other) {
 }
 END_TEST
 
-START_TEST(a_team_that_never_worked_ends) {
+START_TEST(a_thread_pool_that_never_worked_ends) {
     struct error error;
-    struct team *team;
-    ck_assert_int_eq(team_new(5, &team, &error), STATUS_OK);
-    team_free(team);
-    team_free(NULL);
+    struct thread_pool *pool;
+    ck_assert_int_eq(thread_pool_new(5, &pool, &error), STATUS_OK);
+    thread_pool_free(pool);
+    thread_pool_free(NULL);
 }
 END_TEST
 
@@ -202,8 +202,8 @@ END_TEST
 
 void suite_add(TCase *tests) {
     tcase_add_loop_test(tests, every_item_is_done_once_before_run_returns, 0, 4);
-    tcase_add_test(tests, teams_do_not_disturb_each_other);
-    tcase_add_test(tests, a_team_that_never_worked_ends);
+    tcase_add_test(tests, thread_pools_do_not_disturb_each_other);
+    tcase_add_test(tests, a_thread_pool_that_never_worked_ends);
     tcase_add_test(tests, impossible_options_are_refused);
     tcase_add_test(tests, all_paths_claim_the_numbers_of_the_reference);
     tcase_add_test(tests, memory_is_aligned_and_zero);

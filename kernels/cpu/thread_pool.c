@@ -1,4 +1,4 @@
-#include "kernels/cpu/team.h"
+#include "kernels/cpu/thread_pool.h"
 
 #include "base/assert.h"
 #include "base/clock.h"
@@ -17,14 +17,14 @@
 #include <unistd.h>
 
 struct member {
-    struct team *team;
+    struct thread_pool *pool;
     uint32_t index;
     pthread_t thread;
 };
 
-struct team {
+struct thread_pool {
     /* The job: written by the caller between jobs. */
-    team_function *function;
+    thread_pool_function *function;
     void *arg;
     _Atomic uint32_t n_items;
 
@@ -53,7 +53,7 @@ static void pause_briefly(void) {
 #endif
 }
 
-/* Spins while *word == value; false when that takes longer than TEAM_SPIN_NS. */
+/* Spins while *word == value; false when that takes longer than THREAD_POOL_SPIN_NS. */
 static bool spin_while(_Atomic uint32_t *word, uint32_t value) {
     uint64_t until = 0;
     for (uint32_t i = 0;; i++) {
@@ -64,78 +64,78 @@ static bool spin_while(_Atomic uint32_t *word, uint32_t value) {
             continue;
         uint64_t now = clock_now_ns();
         if (until == 0)
-            until = now + TEAM_SPIN_NS;
+            until = now + THREAD_POOL_SPIN_NS;
         if (now >= until)
             return false;
     }
 }
 
 /* Does items of the current job until there are none; the last one done wakes the caller. */
-static void work(struct team *team, uint32_t thread) {
-    uint64_t ticket = atomic_load_explicit(&team->ticket, memory_order_acquire);
+static void work(struct thread_pool *pool, uint32_t thread) {
+    uint64_t ticket = atomic_load_explicit(&pool->ticket, memory_order_acquire);
     for (;;) {
         uint32_t item = (uint32_t)ticket;
-        if (item >= atomic_load_explicit(&team->n_items, memory_order_relaxed))
+        if (item >= atomic_load_explicit(&pool->n_items, memory_order_relaxed))
             return;
-        if (!atomic_compare_exchange_weak_explicit(&team->ticket, &ticket, ticket + 1,
+        if (!atomic_compare_exchange_weak_explicit(&pool->ticket, &ticket, ticket + 1,
                                                    memory_order_acq_rel, memory_order_acquire))
             continue;
-        team->function(team->arg, item, thread);
-        if (atomic_fetch_sub(&team->n_left, 1) == 1 && atomic_load(&team->caller_sleeps))
-            futex_wake(&team->n_left, 1);
-        ticket = atomic_load_explicit(&team->ticket, memory_order_acquire);
+        pool->function(pool->arg, item, thread);
+        if (atomic_fetch_sub(&pool->n_left, 1) == 1 && atomic_load(&pool->caller_sleeps))
+            futex_wake(&pool->n_left, 1);
+        ticket = atomic_load_explicit(&pool->ticket, memory_order_acquire);
     }
 }
 
 static void *member_main(void *arg) {
     struct member *member = arg;
-    struct team *team = member->team;
+    struct thread_pool *pool = member->pool;
     numbers_enter();
     uint32_t seen = 0;
-    while (!atomic_load(&team->stopping)) {
-        work(team, member->index);
-        if (!spin_while(&team->job, seen)) {
-            atomic_fetch_add(&team->n_sleeping, 1);
-            while (atomic_load(&team->job) == seen)
-                futex_wait(&team->job, seen);
-            atomic_fetch_sub(&team->n_sleeping, 1);
+    while (!atomic_load(&pool->stopping)) {
+        work(pool, member->index);
+        if (!spin_while(&pool->job, seen)) {
+            atomic_fetch_add(&pool->n_sleeping, 1);
+            while (atomic_load(&pool->job) == seen)
+                futex_wait(&pool->job, seen);
+            atomic_fetch_sub(&pool->n_sleeping, 1);
         }
-        seen = atomic_load(&team->job);
+        seen = atomic_load(&pool->job);
     }
     return NULL;
 }
 
 /* Publishes the next job number; sleeping threads wake up. */
-static void publish(struct team *team, uint32_t n_wanted) {
-    atomic_fetch_add(&team->job, 1);
-    uint32_t n_sleeping = atomic_load(&team->n_sleeping);
+static void publish(struct thread_pool *pool, uint32_t n_wanted) {
+    atomic_fetch_add(&pool->job, 1);
+    uint32_t n_sleeping = atomic_load(&pool->n_sleeping);
     if (n_sleeping > 0)
-        futex_wake(&team->job, n_wanted < INT_MAX ? (int)n_wanted : INT_MAX);
+        futex_wake(&pool->job, n_wanted < INT_MAX ? (int)n_wanted : INT_MAX);
 }
 
-static enum status start(struct team *team, uint32_t n_members, struct error *error) {
+static enum status start(struct thread_pool *pool, uint32_t n_members, struct error *error) {
     sigset_t saved;
     signals_leave(&saved);
     int failed = 0;
     for (uint32_t i = 0; i < n_members && failed == 0; i++) {
-        struct member *member = &team->members[i];
-        *member = (struct member){.team = team, .index = i + 1};
+        struct member *member = &pool->members[i];
+        *member = (struct member){.pool = pool, .index = i + 1};
         failed = pthread_create(&member->thread, NULL, member_main, member);
         if (failed == 0) {
-            team->n_members++;
+            pool->n_members++;
             pthread_setname_np(member->thread, "kernels");
         }
     }
     pthread_sigmask(SIG_SETMASK, &saved, NULL);
     if (failed)
-        return error_set(error, STATUS_IO, "cannot start thread %u of %u: %s", team->n_members + 1,
+        return error_set(error, STATUS_IO, "cannot start thread %u of %u: %s", pool->n_members + 1,
                          n_members, strerror(failed));
     return STATUS_OK;
 }
 
-enum status team_new(uint32_t n_threads, struct team **team, struct error *error) {
+enum status thread_pool_new(uint32_t n_threads, struct thread_pool **pool, struct error *error) {
     ASSERT(n_threads >= 1);
-    struct team *made = aligned_alloc(64, sizeof *made);
+    struct thread_pool *made = aligned_alloc(64, sizeof *made);
     if (!made)
         return error_set(error, STATUS_NOMEM, "no memory for threads");
     memset(made, 0, sizeof *made);
@@ -144,46 +144,47 @@ enum status team_new(uint32_t n_threads, struct team **team, struct error *error
         made->members ? start(made, n_threads - 1, error)
                       : error_set(error, STATUS_NOMEM, "no memory for %u threads", n_threads);
     if (status != STATUS_OK) {
-        team_free(made);
+        thread_pool_free(made);
         return status;
     }
-    *team = made;
+    *pool = made;
     return STATUS_OK;
 }
 
-void team_free(struct team *team) {
-    if (!team)
+void thread_pool_free(struct thread_pool *pool) {
+    if (!pool)
         return;
-    atomic_store(&team->stopping, true);
-    publish(team, UINT32_MAX);
-    for (uint32_t i = 0; i < team->n_members; i++)
-        pthread_join(team->members[i].thread, NULL);
-    free(team->members);
-    free(team);
+    atomic_store(&pool->stopping, true);
+    publish(pool, UINT32_MAX);
+    for (uint32_t i = 0; i < pool->n_members; i++)
+        pthread_join(pool->members[i].thread, NULL);
+    free(pool->members);
+    free(pool);
 }
 
-void team_run(struct team *team, uint32_t n_items, team_function *function, void *arg) {
-    if (n_items <= 1 || team->n_members == 0) {
+void thread_pool_run(struct thread_pool *pool, uint32_t n_items, thread_pool_function *function,
+                     void *arg) {
+    if (n_items <= 1 || pool->n_members == 0) {
         for (uint32_t i = 0; i < n_items; i++)
             function(arg, i, 0);
         return;
     }
-    uint64_t job = (atomic_load(&team->ticket) >> 32) + 1;
+    uint64_t job = (atomic_load(&pool->ticket) >> 32) + 1;
     /* No item of the job before is open, so nobody reads these now. */
-    team->function = function;
-    team->arg = arg;
-    atomic_store(&team->n_left, n_items);
-    atomic_store_explicit(&team->n_items, 0, memory_order_relaxed);
-    atomic_store_explicit(&team->ticket, job << 32, memory_order_release);
-    atomic_store_explicit(&team->n_items, n_items, memory_order_release);
-    publish(team, n_items - 1);
-    work(team, 0);
-    for (uint32_t left; (left = atomic_load(&team->n_left)) != 0;) {
-        if (spin_while(&team->n_left, left))
+    pool->function = function;
+    pool->arg = arg;
+    atomic_store(&pool->n_left, n_items);
+    atomic_store_explicit(&pool->n_items, 0, memory_order_relaxed);
+    atomic_store_explicit(&pool->ticket, job << 32, memory_order_release);
+    atomic_store_explicit(&pool->n_items, n_items, memory_order_release);
+    publish(pool, n_items - 1);
+    work(pool, 0);
+    for (uint32_t left; (left = atomic_load(&pool->n_left)) != 0;) {
+        if (spin_while(&pool->n_left, left))
             continue;
-        atomic_store(&team->caller_sleeps, true);
-        if (atomic_load(&team->n_left) == left)
-            futex_wait(&team->n_left, left);
-        atomic_store(&team->caller_sleeps, false);
+        atomic_store(&pool->caller_sleeps, true);
+        if (atomic_load(&pool->n_left) == left)
+            futex_wait(&pool->n_left, left);
+        atomic_store(&pool->caller_sleeps, false);
     }
 }
