@@ -24,8 +24,8 @@
 #include "router/api/json_tree.h"
 #include "router/call/calls.h"
 #include "router/call/formats.h"
+#include "router/call/keepalive.h"
 #include "router/call/meter.h"
-#include "router/call/pulse.h"
 #include "router/call/serving.h"
 #include "router/call/text.h"
 #include "router/config.h"
@@ -64,7 +64,7 @@ struct program {
     struct keys cluster; /* CURVE keys; wiped once the bus has them */
     struct loop_watch *signals[3];
     struct loop_timer *drain_timer;
-    struct pulse *pulse;
+    struct keepalive *keepalive;
     struct service *service;
     struct reload *reload;
     uint64_t drain_until_ns;
@@ -213,7 +213,7 @@ static enum status open_workers(struct program *program, struct error *error) {
             STATUS_OK)
         return error_set(error, STATUS_NOMEM, "no memory for %u sequences", config->max_sequences);
     if (config->silence_ns > 0 &&
-        pulse_new(serving, config->silence_ns, &program->pulse) != STATUS_OK)
+        keepalive_new(serving, config->silence_ns, &program->keepalive) != STATUS_OK)
         return error_set(error, STATUS_NOMEM, "no memory for a timer");
     return STATUS_OK;
 }
@@ -392,7 +392,7 @@ static void close_all(struct program *program) {
     struct serving *serving = &server->serving;
     service_free(program->service);
     reload_free(program->reload);
-    pulse_free(program->pulse);
+    keepalive_free(program->keepalive);
     pool_free(serving->pool);
     calls_free(serving->calls);
     listener_free(server->listener);

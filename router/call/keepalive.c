@@ -1,4 +1,4 @@
-#include "router/call/pulse.h"
+#include "router/call/keepalive.h"
 
 #include "base/clock.h"
 #include "router/call/call.h"
@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-struct pulse {
+struct keepalive {
     struct serving *serving;  /* borrowed */
     struct loop_timer *timer; /* owned */
     uint64_t silence_ns;
@@ -20,10 +20,10 @@ static bool is_silent(const struct call *call, uint64_t until_ns) {
 }
 
 static void on_timer(void *user) {
-    struct pulse *pulse = user;
+    struct keepalive *keepalive = user;
     uint64_t now_ns = clock_now_ns();
-    list_each_entry(call, &pulse->serving->calls->every, struct call, every) {
-        if (!is_silent(call, now_ns - pulse->silence_ns))
+    list_each_entry(call, &keepalive->serving->calls->every, struct call, every) {
+        if (!is_silent(call, now_ns - keepalive->silence_ns))
             continue;
         call->client.form->ping(&call->client.pending);
         if (client_send(&call->client) != STATUS_OK) {
@@ -31,26 +31,26 @@ static void on_timer(void *user) {
             call_note(call);
         }
     }
-    loop_timer_after(pulse->timer, pulse->silence_ns / 4);
+    loop_timer_after(keepalive->timer, keepalive->silence_ns / 4);
 }
 
-enum status pulse_new(struct serving *serving, uint64_t silence_ns, struct pulse **out) {
-    struct pulse *pulse = calloc(1, sizeof *pulse);
-    if (!pulse)
+enum status keepalive_new(struct serving *serving, uint64_t silence_ns, struct keepalive **out) {
+    struct keepalive *keepalive = calloc(1, sizeof *keepalive);
+    if (!keepalive)
         return STATUS_NOMEM;
-    *pulse = (struct pulse){.serving = serving, .silence_ns = silence_ns};
-    if (loop_timer_new(serving->loop, on_timer, pulse, &pulse->timer) != STATUS_OK) {
-        free(pulse);
+    *keepalive = (struct keepalive){.serving = serving, .silence_ns = silence_ns};
+    if (loop_timer_new(serving->loop, on_timer, keepalive, &keepalive->timer) != STATUS_OK) {
+        free(keepalive);
         return STATUS_NOMEM;
     }
-    loop_timer_after(pulse->timer, silence_ns / 4);
-    *out = pulse;
+    loop_timer_after(keepalive->timer, silence_ns / 4);
+    *out = keepalive;
     return STATUS_OK;
 }
 
-void pulse_free(struct pulse *pulse) {
-    if (!pulse)
+void keepalive_free(struct keepalive *keepalive) {
+    if (!keepalive)
         return;
-    loop_timer_free(pulse->timer);
-    free(pulse);
+    loop_timer_free(keepalive->timer);
+    free(keepalive);
 }

@@ -1,4 +1,4 @@
-/* router/call/pulse.h: streams that say nothing for long are kept alive.
+/* router/call/keepalive.h: streams that say nothing for long are kept alive.
  *
  * Proxies close what is silent, often after 60 s; a long prefill or a full queue is. Loop's thread
  * only. */
@@ -8,10 +8,11 @@
 
 #include <stdint.h>
 
-struct pulse;
+struct keepalive;
 struct serving;
 
 /* Every stream that was silent for silence_ns is sent its dialect's ping; one whose first token has
  * not come begins with it. Looks four times in that time. */
-NODISCARD enum status pulse_new(struct serving *serving, uint64_t silence_ns, struct pulse **pulse);
-void pulse_free(struct pulse *pulse); /* NULL is fine */
+NODISCARD enum status keepalive_new(struct serving *serving, uint64_t silence_ns,
+                                    struct keepalive **keepalive);
+void keepalive_free(struct keepalive *keepalive); /* NULL is fine */
