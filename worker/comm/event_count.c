@@ -1,4 +1,4 @@
-#include "worker/comm/gate.h"
+#include "worker/comm/event_count.h"
 
 #include "base/clock.h"
 #include "base/cores.h"
@@ -19,17 +19,18 @@ static void pause_briefly(void) {
 #endif
 }
 
-struct gate_patience gate_patience(uint32_t n_waiters) {
+struct event_count_patience event_count_patience(uint32_t n_waiters) {
     if (n_waiters > cores_usable()) /* who spins keeps off the core him for whom he waits */
-        return (struct gate_patience){0};
-    return (struct gate_patience){.spin_ns = SPIN_NS_MAX, .spin_ns_max = SPIN_NS_MAX};
+        return (struct event_count_patience){0};
+    return (struct event_count_patience){.spin_ns = SPIN_NS_MAX, .spin_ns_max = SPIN_NS_MAX};
 }
 
 /* True when the value changed within the time that spinning is worth now. */
-static bool spin(const struct gate *gate, uint32_t turn, struct gate_patience *patience) {
+static bool spin(const struct event_count *count, uint32_t turn,
+                 struct event_count_patience *patience) {
     uint64_t until = 0;
     for (uint32_t i = 0;; i++) {
-        if (atomic_load_explicit(&gate->value, memory_order_acquire) != turn) {
+        if (atomic_load_explicit(&count->value, memory_order_acquire) != turn) {
             uint32_t longer = patience->spin_ns + patience->spin_ns / 2;
             patience->spin_ns = longer < patience->spin_ns_max ? longer : patience->spin_ns_max;
             return true;
@@ -49,32 +50,33 @@ static bool spin(const struct gate *gate, uint32_t turn, struct gate_patience *p
     return false;
 }
 
-bool gate_wait(struct gate *gate, uint32_t turn, struct gate_patience *patience) {
-    if (!spin(gate, turn, patience)) {
+bool event_count_wait(struct event_count *count, uint32_t turn,
+                      struct event_count_patience *patience) {
+    if (!spin(count, turn, patience)) {
         /* The sleeper's count and then the value here, the value and then the count in wake():
          * one of the two sees the other, so no wake-up is lost. */
-        atomic_fetch_add(&gate->n_asleep, 1);
-        while (atomic_load(&gate->value) == turn)
-            syscall(SYS_futex, &gate->value, FUTEX_WAIT, turn, NULL, NULL, 0);
-        atomic_fetch_sub(&gate->n_asleep, 1);
+        atomic_fetch_add(&count->n_asleep, 1);
+        while (atomic_load(&count->value) == turn)
+            syscall(SYS_futex, &count->value, FUTEX_WAIT, turn, NULL, NULL, 0);
+        atomic_fetch_sub(&count->n_asleep, 1);
     }
-    return !gate_closed(gate);
+    return !event_count_closed(count);
 }
 
-static void wake(struct gate *gate) {
-    if (atomic_load(&gate->n_asleep) > 0)
-        syscall(SYS_futex, &gate->value, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+static void wake(struct event_count *count) {
+    if (atomic_load(&count->n_asleep) > 0)
+        syscall(SYS_futex, &count->value, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-void gate_raise(struct gate *gate) {
-    uint32_t value = atomic_load(&gate->value), next;
+void event_count_advance(struct event_count *count) {
+    uint32_t value = atomic_load(&count->value), next;
     do
         next = (value & CLOSED) | ((value + 1) & ~CLOSED);
-    while (!atomic_compare_exchange_weak(&gate->value, &value, next));
-    wake(gate);
+    while (!atomic_compare_exchange_weak(&count->value, &value, next));
+    wake(count);
 }
 
-void gate_close(struct gate *gate) {
-    atomic_fetch_or(&gate->value, CLOSED);
-    wake(gate);
+void event_count_close(struct event_count *count) {
+    atomic_fetch_or(&count->value, CLOSED);
+    wake(count);
 }

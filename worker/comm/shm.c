@@ -10,7 +10,7 @@
 #include "base/log/log.h"
 #include "kernels/numbers.h"
 #include "worker/comm/comm.h"
-#include "worker/comm/gate.h"
+#include "worker/comm/event_count.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -43,9 +43,9 @@ struct shared {
     uint64_t magic;
     uint32_t n_ranks;
     uint32_t place_floats;
-    _Atomic uint32_t ended;             /* a status; 0: the group works */
-    _Alignas(64) struct gate gate;      /* rises when all have come */
-    _Alignas(64) _Atomic uint32_t came; /* ranks that wait for the others */
+    _Atomic uint32_t ended;                  /* a status; 0: the group works */
+    _Alignas(64) struct event_count arrived; /* rises when all have come */
+    _Alignas(64) _Atomic uint32_t came;      /* ranks that wait for the others */
     struct asked asked[2][COMM_RANKS_MAX];
 };
 
@@ -54,7 +54,7 @@ struct shm {
     struct shared *shared; /* borrowed */
     float *places;         /* borrowed (2, n_ranks, place_floats) */
     uint32_t place_floats; /* as it was when the sizes were checked */
-    struct gate_patience patience;
+    struct event_count_patience patience;
     uint32_t side; /* which of the two places this round takes */
 };
 
@@ -100,7 +100,7 @@ static enum status open_rank(void *memory, size_t n_bytes, uint32_t rank, struct
     shm->shared = shared;
     shm->places = (float *)(void *)(shared + 1);
     shm->place_floats = n_place;
-    shm->patience = gate_patience(n_ranks);
+    shm->patience = event_count_patience(n_ranks);
     *comm = &shm->head;
     return STATUS_OK;
 }
@@ -125,7 +125,7 @@ static struct asked asked_by(const struct shm *shm, uint32_t rank) {
 static enum status end_group(struct shm *shm, enum status why) {
     uint32_t none = STATUS_OK;
     bool first = atomic_compare_exchange_strong(&shm->shared->ended, &none, (uint32_t)why);
-    gate_close(&shm->shared->gate);
+    event_count_close(&shm->shared->arrived);
     if (first && why == STATUS_CORRUPT)
         for (uint32_t rank = 0; rank < shm->head.n_ranks; rank++) {
             struct asked asked = asked_by(shm, rank);
@@ -145,21 +145,23 @@ static float *place_of(const struct shm *shm, uint32_t rank) {
 /* Returns when all ranks have called it. */
 static enum status meet(struct shm *shm) {
     struct shared *shared = shm->shared;
-    uint32_t turn = gate_turn(&shared->gate);
-    if (gate_closed(&shared->gate))
+    uint32_t turn = event_count_turn(&shared->arrived);
+    if (event_count_closed(&shared->arrived))
         return health(&shm->head);
     if (atomic_fetch_add(&shared->came, 1) + 1 == shm->head.n_ranks) {
         atomic_store_explicit(&shared->came, 0, memory_order_relaxed);
-        gate_raise(&shared->gate);
+        event_count_advance(&shared->arrived);
         return STATUS_OK;
     }
-    return gate_wait(&shared->gate, turn, &shm->patience) ? STATUS_OK : health(&shm->head);
+    return event_count_wait(&shared->arrived, turn, &shm->patience) ? STATUS_OK
+                                                                    : health(&shm->head);
 }
 
 /* All say what they were asked for, meet, and look whether it was the same. */
 static enum status meet_for(struct shm *shm, const struct asked *asked) {
     struct asked *all = shm->shared->asked[shm->side];
-    if (gate_closed(&shm->shared->gate)) /* who ended it may still be reading what was asked */
+    if (event_count_closed(
+            &shm->shared->arrived)) /* who ended it may still be reading what was asked */
         return health(&shm->head);
     all[shm->head.rank] = *asked;
     TRY(meet(shm));

@@ -154,7 +154,7 @@ void engine_kv_open(struct engine *engine, uint64_t now_ns, uint32_t link, const
     } else if (!accepted && peer_link && peer_link->kind == PEER_LINK_KV_OUT) {
         handoff_out_open(peer_link, credits);
         peer_link->ready = true;
-        handoff_out_pump(engine, peer_link);
+        handoff_out_push(engine, peer_link);
     }
     settle_event(engine);
 }

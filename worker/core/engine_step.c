@@ -67,7 +67,7 @@ void engine_layers_done(struct engine *engine, uint64_t now_ns, uint32_t layer_b
         return;
     engine->layers_ready = layer_end;
     engine->figures.progress++; /* slow is not dead: a step that gets on is alive */
-    handoff_out_pump_all(engine);
+    handoff_out_push_all(engine);
     settle_event(engine);
 }
 

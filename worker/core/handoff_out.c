@@ -219,7 +219,7 @@ static enum status pump_sequence(struct engine *engine, struct peer_link *peer_l
     return status;
 }
 
-void handoff_out_pump(struct engine *engine, struct peer_link *peer_link) {
+void handoff_out_push(struct engine *engine, struct peer_link *peer_link) {
     if (!peer_link->ready || peer_link->broken || peer_link->kind != PEER_LINK_KV_OUT)
         return;
     list_each_entry(sequence, &peer_link->transfers, struct sequence, of_link) {
@@ -233,10 +233,10 @@ void handoff_out_pump(struct engine *engine, struct peer_link *peer_link) {
     }
 }
 
-void handoff_out_pump_all(struct engine *engine) {
+void handoff_out_push_all(struct engine *engine) {
     for (uint32_t i = 0; i < engine->peer_links.n_links; i++)
         if (engine->peer_links.links[i].kind == PEER_LINK_KV_OUT)
-            handoff_out_pump(engine, &engine->peer_links.links[i]);
+            handoff_out_push(engine, &engine->peer_links.links[i]);
 }
 
 /* The transfer that the receiver speaks of; otherwise it is told that there is none. */
@@ -270,7 +270,7 @@ void handoff_out_chunk_ack(struct engine *engine, struct peer_link *peer_link,
         handoff->n_acked = ack->n_done;
         grow_window(engine, peer_link, n);
     }
-    handoff_out_pump(engine, peer_link);
+    handoff_out_push(engine, peer_link);
 }
 
 void handoff_out_done(struct engine *engine, struct sequence *sequence) {
@@ -293,5 +293,5 @@ void handoff_out_commit_ack(struct engine *engine, struct peer_link *peer_link,
         return;
     }
     handoff_out_done(engine, sequence);
-    handoff_out_pump(engine, peer_link);
+    handoff_out_push(engine, peer_link);
 }

@@ -18,7 +18,7 @@ void handoff_out_done(struct engine *engine, struct sequence *sequence);
 /* The peer grants so many chunks in flight. */
 void handoff_out_open(struct peer_link *peer_link, uint32_t credits);
 
-void handoff_out_pump(struct engine *engine,
+void handoff_out_push(struct engine *engine,
                       struct peer_link *peer_link); /* pushes what may be pushed */
-void handoff_out_pump_all(struct engine *engine);
+void handoff_out_push_all(struct engine *engine);
 void handoff_out_open_links(struct engine *engine); /* those that met BUSY before */

@@ -30,7 +30,7 @@ static enum engine_note note_of_end(const struct engine *engine,
 void settle_event(struct engine *engine) {
     if (engine->pump_due) {
         engine->pump_due = false;
-        handoff_out_pump_all(engine);
+        handoff_out_push_all(engine);
     }
     if (engine->flush_due)
         flush_all(engine);
@@ -63,7 +63,7 @@ void settle_step(struct engine *engine) {
     engine->retry_ns = 0;
     figures_rate(engine);
     handoff_out_open_links(engine);
-    handoff_out_pump_all(engine);
+    handoff_out_push_all(engine);
     flush_all(engine);
     settle_event(engine);
 }

@@ -10,9 +10,9 @@
 struct board {
     uint64_t magic;
     struct board_sizes sizes;
-    _Alignas(64) struct gate steps;       /* rises with every step */
-    _Alignas(64) struct gate all_done;    /* rises when the last rank is done with it */
-    _Alignas(64) _Atomic uint32_t n_left; /* ranks that are not */
+    _Alignas(64) struct event_count steps;    /* rises with every step */
+    _Alignas(64) struct event_count all_done; /* rises when the last rank is done with it */
+    _Alignas(64) _Atomic uint32_t n_left;     /* ranks that are not */
     /* The step: written while n_left is 0, read while it is not. */
     _Alignas(64) uint32_t n_tokens;
     uint32_t n_seqs;
@@ -85,33 +85,33 @@ static void write_step(struct board *board, const struct board_step *step) {
         copy(board->words + at.variants, batch->variants, batch->n_seqs);
 }
 
-bool board_settled(struct board *board, struct gate_patience *patience) {
+bool board_settled(struct board *board, struct event_count_patience *patience) {
     for (;;) {
-        uint32_t turn = gate_turn(&board->all_done);
-        if (gate_closed(&board->steps))
+        uint32_t turn = event_count_turn(&board->all_done);
+        if (event_count_closed(&board->steps))
             return false;
         if (atomic_load(&board->n_left) == 0)
             return true;
-        (void)gate_wait(&board->all_done, turn, patience);
+        (void)event_count_wait(&board->all_done, turn, patience);
     }
 }
 
 bool board_publish(struct board *board, const struct board_step *step,
-                   struct gate_patience *patience) {
+                   struct event_count_patience *patience) {
     if (!board_settled(board, patience))
         return false;
     write_step(board, step);
     atomic_store(&board->n_left, board->sizes.n_ranks - 1);
-    gate_raise(&board->steps);
+    event_count_advance(&board->steps);
     return true;
 }
 
-bool board_take(struct board *board, uint32_t *turn, struct gate_patience *patience,
+bool board_take(struct board *board, uint32_t *turn, struct event_count_patience *patience,
                 struct board_step *step) {
-    if (!gate_wait(&board->steps, *turn, patience))
+    if (!event_count_wait(&board->steps, *turn, patience))
         return false;
     struct places at = places(&board->sizes);
-    *turn = gate_turn(&board->steps);
+    *turn = event_count_turn(&board->steps);
     *step = (struct board_step){
         .batch = {.n_tokens = board->n_tokens,
                   .n_seqs = board->n_seqs,
@@ -129,10 +129,10 @@ bool board_take(struct board *board, uint32_t *turn, struct gate_patience *patie
 
 void board_done(struct board *board) {
     if (atomic_fetch_sub(&board->n_left, 1) == 1)
-        gate_raise(&board->all_done);
+        event_count_advance(&board->all_done);
 }
 
 void board_close(struct board *board) {
-    gate_close(&board->steps);
-    gate_close(&board->all_done);
+    event_count_close(&board->steps);
+    event_count_close(&board->all_done);
 }

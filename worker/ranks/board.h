@@ -2,13 +2,13 @@
  * and processes to read.
  *
  * One piece of shared memory, sized once. Rank 0 publishes; each other rank takes the step, runs
- * it and says that it is done with it; the next one is written only then. Waiting is gate.h's: no
- * rank is busy between steps. */
+ * it and says that it is done with it; the next one is written only then. Ranks wait on event counts
+ * (event_count.h): none is busy between steps. */
 #pragma once
 
 #include "base/status.h"
 #include "kernels/kernels.h"
-#include "worker/comm/gate.h"
+#include "worker/comm/event_count.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,13 +41,13 @@ struct board_step {
 
 /* Rank 0: waits until the last step is done everywhere, and writes the next. False: closed. */
 bool board_publish(struct board *board, const struct board_step *step,
-                   struct gate_patience *patience);
+                   struct event_count_patience *patience);
 
 /* Rank 0: waits until the last step is done everywhere. False: closed. */
-bool board_settled(struct board *board, struct gate_patience *patience);
+bool board_settled(struct board *board, struct event_count_patience *patience);
 
 /* The others: waits for the step after *turn (0 at first) and counts it there. False: closed. */
-bool board_take(struct board *board, uint32_t *turn, struct gate_patience *patience,
+bool board_take(struct board *board, uint32_t *turn, struct event_count_patience *patience,
                 struct board_step *step);
 void board_done(struct board *board);
 

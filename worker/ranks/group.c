@@ -107,7 +107,7 @@ void group_memory_fini(struct group_memory *group) {
 }
 
 static void run_steps(struct rank_thread *thread) {
-    struct gate_patience patience = gate_patience(thread->options.n_ranks);
+    struct event_count_patience patience = event_count_patience(thread->options.n_ranks);
     struct board_step step;
     uint32_t turn = 0;
     while (board_take(thread->board, &turn, &patience, &step)) {
@@ -120,7 +120,7 @@ static void run_steps(struct rank_thread *thread) {
 static void *rank_main(void *arg) {
     struct rank_thread *thread = arg;
     thread->status = rank_open(&thread->rank, &thread->options, &thread->error);
-    gate_raise(&thread->opened);
+    event_count_advance(&thread->opened);
     if (thread->status == STATUS_OK)
         run_steps(thread);
     return NULL;
@@ -157,8 +157,8 @@ enum status rank_threads_wait(struct rank_threads *threads, struct error *error)
     enum status status = STATUS_OK;
     for (uint32_t i = 0; i < threads->n_started; i++) {
         struct rank_thread *thread = &threads->threads[i];
-        struct gate_patience patience = {0};
-        (void)gate_wait(&thread->opened, 0, &patience);
+        struct event_count_patience patience = {0};
+        (void)event_count_wait(&thread->opened, 0, &patience);
         if (status != STATUS_OK || thread->status == STATUS_OK)
             continue;
         status = thread->status;

@@ -48,7 +48,7 @@ struct rank_thread {
     struct comm *comm; /* owned */
     struct board *board;
     pthread_t thread;
-    struct gate opened; /* rises when the two below say how it went */
+    struct event_count opened; /* rises when the two below say how it went */
     enum status status;
     struct error error;
 };

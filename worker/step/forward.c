@@ -195,7 +195,7 @@ static enum status open_group(struct forward *forward, const struct rank_options
     if (n_here < options->n_ranks)
         TRY(leader_ready(&forward->leader, numerics, forward->kv_of_ranks, error));
     TRY(check_pools(forward, options, n_here, error));
-    forward->patience = gate_patience(options->n_ranks);
+    forward->patience = event_count_patience(options->n_ranks);
     return STATUS_OK;
 }
 

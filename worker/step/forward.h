@@ -26,7 +26,7 @@ struct forward {
     struct leader leader;
     struct group_memory memory; /* of a group of several, as all below but kv_of_ranks */
     struct comm *comm;          /* owned: rank 0's end */
-    struct gate_patience patience;
+    struct event_count_patience patience;
     uint32_t n_ranks;
     enum sums
         sums; /* how they are taken: SUMS_AUTO is not at all. By the devices, none of them goes on without the others */

@@ -1,22 +1,22 @@
 /* The leader's look at a board, with the last rank done in each gap of it. The board is compiled in here,
  * so that what happens between its two looks can be said. */
 #include "tests/support/suite.h"
-#include "worker/comm/gate.h"
+#include "worker/comm/event_count.h"
 
 static void (*before_turn)(void), (*after_turn)(void);
 
-static uint32_t interrupted_turn(const struct gate *gate) {
+static uint32_t interrupted_turn(const struct event_count *count) {
     if (before_turn)
         before_turn();
-    uint32_t turn = gate_turn(gate);
+    uint32_t turn = event_count_turn(count);
     if (after_turn)
         after_turn();
     return turn;
 }
 
-#define gate_turn interrupted_turn
+#define event_count_turn interrupted_turn
 #include "worker/ranks/board.c" // NOLINT(bugprone-suspicious-include): its calls go through the hook above
-#undef gate_turn
+#undef event_count_turn
 
 #include <stdlib.h>
 
@@ -34,7 +34,7 @@ static void last_rank_is_done(void) {
 START_TEST(a_rank_that_is_done_within_the_look_is_not_waited_for) {
     static const struct board_sizes sizes = {
         .n_ranks = 2, .max_tokens = 1, .max_seqs = 1, .max_blocks = 1};
-    struct gate_patience patience = {0};
+    struct event_count_patience patience = {0};
     size_t n;
     ck_assert_int_eq(board_bytes(&sizes, &n), STATUS_OK);
     board = aligned_alloc(64, (n + 63) / 64 * 64);

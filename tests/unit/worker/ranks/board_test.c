@@ -90,7 +90,7 @@ struct reader {
 
 static void *read_steps(void *arg) {
     struct reader *reader = arg;
-    struct gate_patience patience = gate_patience(N_RANKS);
+    struct event_count_patience patience = event_count_patience(N_RANKS);
     struct board_step step;
     uint32_t turn = 0;
     while (board_take(reader->board, &turn, &patience, &step)) {
@@ -105,7 +105,7 @@ static void *read_steps(void *arg) {
 START_TEST(every_rank_takes_every_step_whole_and_once) {
     struct board *board = board_new();
     struct reader readers[N_RANKS - 1] = {{0}};
-    struct gate_patience patience = gate_patience(N_RANKS);
+    struct event_count_patience patience = event_count_patience(N_RANKS);
     struct arrays arrays;
     for (int i = 0; i < N_RANKS - 1; i++) {
         readers[i].board = board;
