@@ -12,7 +12,7 @@
 #define SENDS_A_TURN 16
 
 /* A connection and the request that it carries. */
-struct lane {
+struct bench_connection {
     struct runner *runner; /* borrowed */
     const struct wire *wire;
     struct wire_link *link; /* owned */
@@ -28,12 +28,12 @@ struct runner {
     struct loop_timer *progress; /* a line for the user */
     struct loop_watch *signals[3];
     struct loop_kick kick;
-    struct lane **lanes; /* owned (n_lanes), each owned */
-    uint32_t n_lanes;
+    struct bench_connection **connections; /* owned (n_connections), each owned */
+    uint32_t n_connections;
     uint32_t size;
-    uint32_t *free_lane; /* owned (n_urls): heads of the lists of free lanes */
-    uint32_t *lane_of;   /* owned (n_lane_of): the lane of a level's request */
-    uint32_t n_lane_of;
+    uint32_t *free_connections; /* owned (n_urls): heads of the lists of free connections */
+    uint32_t *connection_of;    /* owned (n_connection_of): the connection of a level's request */
+    uint32_t n_connection_of;
     uint32_t next_url;
     struct buf body;
     struct level *level; /* borrowed, while one runs */
@@ -49,10 +49,11 @@ static void fail(struct runner *runner, enum status status, const char *what) {
     loop_stop(runner->loop);
 }
 
-static void free_lane(struct runner *runner, struct lane *lane, uint32_t index) {
-    lane->request = NO_REQUEST;
-    lane->next_free = runner->free_lane[lane->url];
-    runner->free_lane[lane->url] = index;
+static void release_connection(struct runner *runner, struct bench_connection *connection,
+                               uint32_t index) {
+    connection->request = NO_REQUEST;
+    connection->next_free = runner->free_connections[connection->url];
+    runner->free_connections[connection->url] = index;
 }
 
 /* Keeps what the first failure said. It may quote bytes of an answer: those that are no plain text
@@ -67,95 +68,97 @@ static void note_error(struct runner *runner, const struct error *error) {
 }
 
 static void on_event(void *user, const struct event *told, const struct error *error) {
-    struct lane *lane = user;
-    struct runner *runner = lane->runner;
+    struct bench_connection *connection = user;
+    struct runner *runner = connection->runner;
     struct event event = *told;
-    if (lane->request == NO_REQUEST || !runner->level)
+    if (connection->request == NO_REQUEST || !runner->level)
         return;
-    event.request = lane->request;
+    event.request = connection->request;
     if (event.kind == EVENT_END) {
         if (error)
             note_error(runner, error);
-        free_lane(runner, lane, runner->lane_of[lane->request]);
+        release_connection(runner, connection, runner->connection_of[connection->request]);
         loop_kick_add(runner->loop, &runner->kick);
     }
     if (level_event(runner->level, &event) != STATUS_OK)
         fail(runner, STATUS_NOMEM, "out of memory for what came");
 }
 
-static enum status add_lane(struct runner *runner, uint32_t url, uint32_t *index) {
-    if (runner->n_lanes == runner->size) {
+static enum status add_connection(struct runner *runner, uint32_t url, uint32_t *index) {
+    if (runner->n_connections == runner->size) {
         uint32_t size = runner->size ? 2 * runner->size : 64;
-        struct lane **grown = realloc(runner->lanes, size * sizeof(struct lane *));
+        struct bench_connection **grown =
+            realloc(runner->connections, size * sizeof(struct bench_connection *));
         if (!grown)
             return error_set(runner->error, STATUS_NOMEM, "out of memory for connections");
-        runner->lanes = grown;
+        runner->connections = grown;
         runner->size = size;
     }
-    struct lane *lane = calloc(1, sizeof *lane);
-    if (!lane)
+    struct bench_connection *connection = calloc(1, sizeof *connection);
+    if (!connection)
         return error_set(runner->error, STATUS_NOMEM, "out of memory for connections");
     struct wire_target target = {.text = runner->spec.targets[url],
                                  .url = &runner->spec.urls[url],
                                  .api_key = runner->spec.api_key,
                                  .form = &runner->spec.form};
-    *lane = (struct lane){.runner = runner, .url = url, .wire = wire_find(target.text)};
-    enum status status =
-        lane->wire->open(runner->loop, &target, on_event, lane, &lane->link, runner->error);
+    *connection =
+        (struct bench_connection){.runner = runner, .url = url, .wire = wire_find(target.text)};
+    enum status status = connection->wire->open(runner->loop, &target, on_event, connection,
+                                                &connection->link, runner->error);
     if (status != STATUS_OK) {
-        free(lane);
+        free(connection);
         return status;
     }
-    runner->lanes[runner->n_lanes] = lane;
-    *index = runner->n_lanes;
-    free_lane(runner, lane, runner->n_lanes++);
+    runner->connections[runner->n_connections] = connection;
+    *index = runner->n_connections;
+    release_connection(runner, connection, runner->n_connections++);
     return STATUS_OK;
 }
 
-static enum status find_lane(struct runner *runner, uint32_t request, uint32_t *index) {
-    if (request >= runner->n_lane_of) {
+static enum status find_connection(struct runner *runner, uint32_t request, uint32_t *index) {
+    if (request >= runner->n_connection_of) {
         uint32_t n = request + 1024 + request / 2;
-        uint32_t *grown = realloc(runner->lane_of, n * sizeof *grown);
+        uint32_t *grown = realloc(runner->connection_of, n * sizeof *grown);
         if (!grown)
             return error_set(runner->error, STATUS_NOMEM, "out of memory for %u requests", n);
-        runner->lane_of = grown;
-        runner->n_lane_of = n;
+        runner->connection_of = grown;
+        runner->n_connection_of = n;
     }
     uint32_t url = runner->next_url++ % runner->spec.n_urls;
-    *index = runner->free_lane[url];
-    return *index == NO_REQUEST ? add_lane(runner, url, index) : STATUS_OK;
+    *index = runner->free_connections[url];
+    return *index == NO_REQUEST ? add_connection(runner, url, index) : STATUS_OK;
 }
 
 static enum status send_request(struct runner *runner, uint32_t request) {
     uint32_t index;
-    TRY(find_lane(runner, request, &index));
-    struct lane *lane = runner->lanes[index];
-    runner->free_lane[lane->url] = lane->next_free;
-    runner->lane_of[request] = index;
-    lane->request = request;
+    TRY(find_connection(runner, request, &index));
+    struct bench_connection *connection = runner->connections[index];
+    runner->free_connections[connection->url] = connection->next_free;
+    runner->connection_of[request] = index;
+    connection->request = request;
     buf_clear(&runner->body);
     workload_body(runner->spec.workload, &runner->spec.form, &runner->level->records[request].ask,
                   &runner->body);
     struct event sent = {.kind = EVENT_SENT, .request = request, .at_ns = clock_now_ns()};
     if (buf_status(&runner->body) != STATUS_OK || level_event(runner->level, &sent) != STATUS_OK)
         return error_set(runner->error, STATUS_NOMEM, "out of memory for a request");
-    lane->wire->send(lane->link, runner->body.data, runner->body.n);
+    connection->wire->send(connection->link, runner->body.data, runner->body.n);
     return STATUS_OK;
 }
 
 static void cancel_request(struct runner *runner, uint32_t request) {
-    uint32_t index = runner->lane_of[request];
-    struct lane *lane = runner->lanes[index];
+    uint32_t index = runner->connection_of[request];
+    struct bench_connection *connection = runner->connections[index];
     const struct record *record = &runner->level->records[request];
     if (record->fault && !runner->first_error.text[0])
         (void)error_set(&runner->first_error, STATUS_TIMEOUT, "%s: request %u was given up",
                         fault_name(record->fault), request);
-    lane->wire->cancel(lane->link);
-    free_lane(runner, lane, index);
+    connection->wire->cancel(connection->link);
+    release_connection(runner, connection, index);
 }
 
 /* Does what the level wants done now; after SENDS_A_TURN answers are read before it goes on. */
-static void pump(void *user) {
+static void send_due(void *user) {
     struct runner *runner = user;
     unsigned n_sent = 0;
     while (runner->level && runner->status == STATUS_OK) {
@@ -197,7 +200,7 @@ static void on_timer(void *user) {
         if (level_event(runner->level, &tick) != STATUS_OK)
             fail(runner, STATUS_NOMEM, "out of memory for a tick");
     }
-    pump(runner);
+    send_due(runner);
 }
 
 static void on_signal(void *user, unsigned signal) {
@@ -273,9 +276,9 @@ const char *runner_first_error(const struct runner *runner) {
 void runner_free(struct runner *runner) {
     if (!runner)
         return;
-    for (uint32_t i = 0; i < runner->n_lanes; i++) {
-        runner->lanes[i]->wire->close(runner->lanes[i]->link);
-        free(runner->lanes[i]);
+    for (uint32_t i = 0; i < runner->n_connections; i++) {
+        runner->connections[i]->wire->close(runner->connections[i]->link);
+        free(runner->connections[i]);
     }
     loop_kick_remove(&runner->kick);
     loop_timer_free(runner->timer);
@@ -283,9 +286,9 @@ void runner_free(struct runner *runner) {
     for (unsigned i = 0; i < sizeof runner->signals / sizeof *runner->signals; i++)
         loop_watch_free(runner->signals[i]);
     loop_free(runner->loop);
-    free(runner->lanes);
-    free(runner->free_lane);
-    free(runner->lane_of);
+    free(runner->connections);
+    free(runner->free_connections);
+    free(runner->connection_of);
     buf_fini(&runner->body);
     free(runner);
 }
@@ -313,15 +316,15 @@ enum status runner_new(const struct runner_spec *spec, struct runner **runner,
         return error_set(error, STATUS_NOMEM, "out of memory");
     made->spec = *spec;
     buf_init(&made->body, 0);
-    loop_kick_init(&made->kick, pump, made);
-    made->free_lane = malloc(spec->n_urls * sizeof *made->free_lane);
-    enum status status = made->free_lane ? open_loop(made) : STATUS_NOMEM;
+    loop_kick_init(&made->kick, send_due, made);
+    made->free_connections = malloc(spec->n_urls * sizeof *made->free_connections);
+    enum status status = made->free_connections ? open_loop(made) : STATUS_NOMEM;
     if (status != STATUS_OK) {
         runner_free(made);
         return error_set(error, status, "no event loop");
     }
     for (uint32_t i = 0; i < spec->n_urls; i++)
-        made->free_lane[i] = NO_REQUEST;
+        made->free_connections[i] = NO_REQUEST;
     *runner = made;
     return STATUS_OK;
 }
