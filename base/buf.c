@@ -49,7 +49,7 @@ void buf_clear(struct buf *buf) {
 }
 
 /* The bytes of a buf in `size` bytes, a power of two; NULL: no memory, and nothing changed. */
-static char *grow(const struct buf *buf, size_t size) {
+static char *buf_grow(const struct buf *buf, size_t size) {
     if (size < MAPPED_BYTES)
         return realloc(buf->data, size);
     bool is_mapped = buf->size >= MAPPED_BYTES;
@@ -67,7 +67,7 @@ static char *grow(const struct buf *buf, size_t size) {
 }
 
 /* Makes room for n more bytes and the NUL. */
-static bool reserve(struct buf *buf, size_t n) {
+static bool buf_reserve(struct buf *buf, size_t n) {
     if (buf->failed)
         return false;
     if (n > (size_t)1 << 40 || (buf->limit && n > buf->limit - buf->n)) {
@@ -80,7 +80,7 @@ static bool reserve(struct buf *buf, size_t n) {
     size_t size = buf->size ? buf->size : 64;
     while (size < need)
         size *= 2;
-    char *data = grow(buf, size);
+    char *data = buf_grow(buf, size);
     if (!data) {
         buf->failed = true;
         return false;
@@ -91,7 +91,7 @@ static bool reserve(struct buf *buf, size_t n) {
 }
 
 void buf_append(struct buf *buf, const void *bytes, size_t n) {
-    if (!reserve(buf, n))
+    if (!buf_reserve(buf, n))
         return;
     if (n > 0)
         memcpy(buf->data + buf->n, bytes, n);
@@ -118,7 +118,7 @@ void buf_printf(struct buf *buf, const char *format, ...) {
     int n = vsnprintf(at, room, format, args);
     va_end(args);
     ASSERT(n >= 0);
-    if (reserve(buf, (size_t)n)) {
+    if (buf_reserve(buf, (size_t)n)) {
         if ((size_t)n >= room)
             vsnprintf(buf->data + buf->n, (size_t)n + 1, format, again);
         buf->n += (size_t)n;

@@ -43,7 +43,7 @@ static uint32_t cores_of_group(const struct control_group *group) {
     return is_limited ? cores_paid(quota, period) : 0;
 }
 
-static bool look(void *context, const struct control_group *group) {
+static bool cores_look(void *context, const struct control_group *group) {
     uint32_t *least = context;
     uint32_t cores = cores_of_group(group);
     if (cores > 0 && (*least == 0 || cores < *least))
@@ -53,7 +53,7 @@ static bool look(void *context, const struct control_group *group) {
 
 uint32_t cores_of_quota(const char *root) {
     uint32_t least = 0;
-    groups_walk(root, "cpu", look, &least);
+    groups_walk(root, "cpu", cores_look, &least);
     return least;
 }
 

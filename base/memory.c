@@ -37,7 +37,7 @@ static uint64_t left_in(const struct version *version, const char *folder) {
 }
 
 /* A group of version 1 counts those below it only where it says so (memory.use_hierarchy). */
-static bool look(void *context, const struct control_group *group) {
+static bool memory_look(void *context, const struct control_group *group) {
     uint64_t *least = context, counts_below = 1;
     if (group->is_v1 && !group->is_own &&
         groups_number(group->folder, "memory.use_hierarchy", "", &counts_below) &&
@@ -52,7 +52,7 @@ uint64_t memory_available_below(const char *root) {
     uint64_t here = 0, least = UINT64_MAX;
     if (groups_number(root, "proc/meminfo", "MemAvailable:", &here))
         here *= 1024;
-    groups_walk(root, "memory", look, &least);
+    groups_walk(root, "memory", memory_look, &least);
     if (here == 0 && least == UINT64_MAX)
         return 0;
     least = here > 0 && here < least ? here : least;

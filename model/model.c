@@ -51,7 +51,7 @@ static enum status fill_hash(struct model *model, struct error *error) {
 }
 
 /* What all models from files have, once their parts are there. */
-static enum status finish(struct model *model, const char *path, struct error *error) {
+static enum status model_finish(struct model *model, const char *path, struct error *error) {
     struct model_config *config = &model->config;
     const struct checkpoint *checkpoint = model->tensors.checkpoint;
     struct fingerprint fingerprint;
@@ -85,7 +85,7 @@ static enum status fill_from_files(struct model *model, const char *path,
     } else {
         TRY(fill_from_gguf(model, path, error));
     }
-    return finish(model, path, error);
+    return model_finish(model, path, error);
 }
 
 static enum status model_fill(struct model *model, const char *path,

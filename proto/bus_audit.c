@@ -40,7 +40,7 @@ void bus_audit(struct bus *bus) {
 }
 
 /* A socket that libzmq has something for, although its descriptor told nothing. */
-static void look(struct bus *bus, struct bus_socket *socket) {
+static void bus_audit_look(struct bus *bus, struct bus_socket *socket) {
     struct pollfd fd = {.fd = socket->fd, .events = POLLIN};
     int events = 0;
     size_t n = sizeof events;
@@ -54,9 +54,9 @@ void bus_repair(struct bus *bus) {
     bool looks = bus->n_ticks % TICKS_PER_LOOK == 0;
     for (uint32_t i = 0; looks && i < bus->config.max_links; i++)
         if (bus->links[i].state != LINK_FREE)
-            look(bus, &bus->links[i].socket);
+            bus_audit_look(bus, &bus->links[i].socket);
     for (uint32_t i = 0; looks && i < bus->n_listeners; i++)
-        look(bus, &bus->listeners[i].socket);
+        bus_audit_look(bus, &bus->listeners[i].socket);
     list_each_entry(link, &bus->waiting, struct bus_link, waiting) {
         bus_mark(bus, link_socket(bus, link));
     }

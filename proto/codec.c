@@ -50,8 +50,8 @@ void codec_fini(struct codec *codec) {
 }
 
 /* Writes header and body into the codec's buffer and finishes the frames. */
-static enum status pack(struct codec *codec, const struct message *message,
-                        const ProtobufCMessage *body, struct frames *frames) {
+static enum status codec_pack(struct codec *codec, const struct message *message,
+                              const ProtobufCMessage *body, struct frames *frames) {
     size_t n = CODEC_HEADER_BYTES + protobuf_c_message_get_packed_size(body);
     if (n > MESSAGE_CONTROL_MAX)
         return STATUS_LIMIT;
@@ -95,7 +95,7 @@ enum status codec_encode(struct codec *codec, const struct message *message,
     if (encoder.n_raw > message_raw_max(message->type))
         return STATUS_LIMIT;
     struct frames made = {.raw = encoder.raw, .n_raw = encoder.n_raw};
-    TRY(pack(codec, message, body, &made));
+    TRY(codec_pack(codec, message, body, &made));
     *frames = made;
     return STATUS_OK;
 }

@@ -180,7 +180,7 @@ static void answer(void *user, struct exchange *exchange) {
         reply_text(admin, exchange, 404, "there are /metrics, /livez and /readyz\n");
 }
 
-static void *run(void *user) {
+static void *admin_run(void *user) {
     struct admin *admin = user;
     loop_run(admin->loop);
     return NULL;
@@ -238,7 +238,7 @@ static enum status open_all(struct admin *admin, const char *address, const char
                                  .labels = labels,
                                  .n_labels = 2};
     admin->step_tokens = metrics_histogram(admin->metrics, tokens, token_bounds, N(token_bounds));
-    if (pthread_create(&admin->thread, NULL, run, admin) != 0)
+    if (pthread_create(&admin->thread, NULL, admin_run, admin) != 0)
         return STATUS_NOMEM;
     admin->running = true;
     return STATUS_OK;

@@ -193,7 +193,7 @@ static void check_router(const struct config *config, const char *endpoint, stru
         options_complain(config->options, "routers", error.text, errors);
 }
 
-static void check(const struct config *config, struct buf *errors) {
+static void check_config(const struct config *config, struct buf *errors) {
     const struct options *options = config->options;
     if (!config->model[0])
         options_complain(options, "model", "is needed: a .gguf file, a model folder, or \"hash\"",
@@ -248,7 +248,7 @@ enum status config_read(struct config *config, int argc, char **argv, struct buf
         config->kv_endpoint = kv_endpoint_beside(config, config->endpoint);
     find_kernels(config, errors);
     check_device(config, errors);
-    check(config, errors);
+    check_config(config, errors);
     return errors->n > 0 ? STATUS_INVALID : STATUS_OK;
 }
 

@@ -37,8 +37,8 @@ static uint32_t percent_of(struct weights_progress progress) {
     return progress.n_bytes > 0 ? (uint32_t)(progress.n_packed * 100 / progress.n_bytes) : 0;
 }
 
-static void say(struct loading *loading, enum log_level level, const char *message,
-                uint64_t now_ns) {
+static void loading_say(struct loading *loading, enum log_level level, const char *message,
+                        uint64_t now_ns) {
     char name[2 * MESSAGE_NAME_MAX];
     struct weights_progress progress = weights_progress();
     double seconds = (double)(now_ns - loading->began_ns) / 1e9;
@@ -61,7 +61,7 @@ static void take_event(void *context, const struct bus_event *event) {
 }
 
 /* `tandem up` draws it; a variable of ours, which systemd passes over. */
-static void tell(struct loading *loading, struct weights_progress progress) {
+static void loading_tell(struct loading *loading, struct weights_progress progress) {
     char text[96];
     if (progress.n_bytes == 0 || (loading->n_told == progress.n_packed && loading->n_told > 0))
         return;
@@ -71,14 +71,14 @@ static void tell(struct loading *loading, struct weights_progress progress) {
     notify_send(text);
 }
 
-static void look(struct loading *loading, uint64_t now_ns) {
+static void loading_look(struct loading *loading, uint64_t now_ns) {
     struct weights_progress progress = weights_progress();
-    tell(loading, progress);
+    loading_tell(loading, progress);
     if (progress.n_bytes > 0 && loading->said_ns == 0)
-        say(loading, LOG_INFO, "loading the model", now_ns);
+        loading_say(loading, LOG_INFO, "loading the model", now_ns);
     else if (progress.n_bytes > 0 && now_ns - loading->said_ns >= SAY_NS)
         /* Whoever hears STATUS has it from there. */
-        say(loading, notify_is_on() ? LOG_DEBUG : LOG_INFO, "still loading", now_ns);
+        loading_say(loading, notify_is_on() ? LOG_DEBUG : LOG_INFO, "still loading", now_ns);
     if (!loading->links || now_ns - loading->began_ns < ANNOUNCE_AFTER_NS)
         return;
     loading->self.loading = 1 + percent_of(progress);
@@ -86,11 +86,11 @@ static void look(struct loading *loading, uint64_t now_ns) {
     links_announce(loading->links, now_ns, &loading->self);
 }
 
-static void *run(void *user) {
+static void *loading_run(void *user) {
     struct loading *loading = user;
     struct pollfd end = {.fd = loading->end_fd, .events = POLLIN};
     while (poll(&end, 1, LOOK_MS) <= 0)
-        look(loading, clock_now_ns());
+        loading_look(loading, clock_now_ns());
     return NULL;
 }
 
@@ -102,7 +102,7 @@ enum status loading_begin(struct links *links, const struct links_self *self,
     *made = (struct loading){.links = links, .self = *self, .began_ns = clock_now_ns()};
     weights_progress_reset();
     made->end_fd = eventfd(0, EFD_CLOEXEC);
-    if (made->end_fd < 0 || pthread_create(&made->thread, NULL, run, made) != 0) {
+    if (made->end_fd < 0 || pthread_create(&made->thread, NULL, loading_run, made) != 0) {
         if (made->end_fd >= 0)
             close(made->end_fd);
         free(made);
@@ -118,7 +118,7 @@ void loading_end(struct loading *loading) {
     eventfd_write(loading->end_fd, 1);
     pthread_join(loading->thread, NULL);
     if (loading->said_ns != 0)
-        say(loading, LOG_INFO, "model loaded", clock_now_ns());
+        loading_say(loading, LOG_INFO, "model loaded", clock_now_ns());
     if (loading->links)
         loading->links->announce_ns = 0; /* the next turn says that we are ready */
     close(loading->end_fd);

@@ -57,8 +57,8 @@ static bool is_on_device(const struct config *config, const struct model *model)
 }
 
 /* What this worker may take of: of its devices the least that one has free, else what the host has left. */
-static enum status look(const struct config *config, const struct model *model, uint64_t *n_bytes,
-                        struct error *error) {
+static enum status look_memory(const struct config *config, const struct model *model,
+                               uint64_t *n_bytes, struct error *error) {
     if (is_on_device(config, model))
         return least_free(config, kernels_find(config->kernels), n_bytes, error);
     *n_bytes = memory_available();
@@ -80,7 +80,7 @@ static enum status default_blocks(const struct config *config, const struct mode
         sizes->n_blocks = sizes->n_blocks < least ? least : sizes->n_blocks;
         return STATUS_OK;
     }
-    TRY(look(config, model, &sizes->available_bytes, error));
+    TRY(look_memory(config, model, &sizes->available_bytes, error));
     uint64_t room = (uint64_t)((double)sizes->available_bytes * config->memory_share);
     uint64_t fits = room > fixed ? (room - fixed) / bytes->kv_per_token / KV_BLOCK_TOKENS : 0;
     if (fits < least)
@@ -190,7 +190,7 @@ static enum status bytes_of_plan(const struct config *config, const struct model
                                  struct error *error) {
     if (sizes->available_bytes == 0 &&
         !config->device[0]) /* nobody asked: --kv-blocks says how many */
-        TRY(look(config, model, &sizes->available_bytes, error));
+        TRY(look_memory(config, model, &sizes->available_bytes, error));
     *n_bytes = config->device[0] ? planned : sizes->available_bytes;
     return STATUS_OK;
 }

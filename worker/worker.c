@@ -247,7 +247,7 @@ static struct links_self self_of(const struct worker *worker) {
 }
 
 /* Routers learn that we load; what loads is on this thread. */
-static enum status load(struct worker *worker, struct model *model, struct error *error) {
+static enum status worker_load(struct worker *worker, struct model *model, struct error *error) {
     struct links_self self = self_of(worker);
     struct loading *loading;
     TRY(loading_begin(&worker->links, &self, &loading, error));
@@ -283,7 +283,7 @@ static enum status open_all(struct worker *worker, struct model **model, struct 
     TRY(model_open(config->model, &how, model, error));
     model_log_remarks(*model);
     TRY(open_links(worker, error));
-    TRY(load(worker, *model, error));
+    TRY(worker_load(worker, *model, error));
     figures_init(&worker->figures, clock_now_ns());
     TRY(admin_new(config->admin, config->name, (*model)->config.name,
                   forward_sums(&worker->stepper.forward), &worker->figures, &worker->admin, error));

@@ -106,7 +106,7 @@ static void send_head(struct http1_connection *http1, const struct exchange_repl
     connection_send(http1->connection, out->data, out->n);
 }
 
-static void enter(struct http1_connection *http1, enum http1_state state) {
+static void http1_connection_enter(struct http1_connection *http1, enum http1_state state) {
     http1->state = state;
     http1->since_ns = loop_now_ns(http1->host->loop);
 }
@@ -125,9 +125,9 @@ static void end_exchange(struct http1_connection *http1) {
     if (http1->last)
         connection_linger(http1->connection);
     else if (http1->state == STATE_READING && !http1_is_done(&http1->parser))
-        enter(http1, STATE_SKIP);
+        http1_connection_enter(http1, STATE_SKIP);
     else
-        enter(http1, STATE_ENDED);
+        http1_connection_enter(http1, STATE_ENDED);
     connection_kick(http1->connection);
 }
 
@@ -238,7 +238,8 @@ static const struct exchange_ops ops = {exch_reply, exch_begin, exch_write,
 
 /* Answers in the parser's name, then closes: after a broken request nobody knows where the next
  * one begins. */
-static void refuse(struct http1_connection *http1, unsigned status, const char *reason) {
+static void http1_connection_refuse(struct http1_connection *http1, unsigned status,
+                                    const char *reason) {
     char body[256];
     const struct exchange_reply reply = host_refusal(status, reason, body);
     if (http1->exchange.id != 0)
@@ -252,7 +253,7 @@ static void refuse(struct http1_connection *http1, unsigned status, const char *
 }
 
 /* The head is complete: whoever has no business here is refused before a byte of a body is kept. */
-static void begin(struct http1_connection *http1) {
+static void http1_connection_begin(struct http1_connection *http1) {
     struct connection_host *host = http1->host;
     struct http1 *parser = &http1->parser;
     http1->exchange = (struct exchange){.protocol = EXCHANGE_HTTP1,
@@ -276,19 +277,19 @@ static void begin(struct http1_connection *http1) {
     http1->began_ns = http1->exchange.received_ns;
     note_request_id(http1);
     if (exchanges_add(host->exchanges, &http1->exchange) != STATUS_OK) {
-        refuse(http1, 503, "too many requests are open; try again later");
+        http1_connection_refuse(http1, 503, "too many requests are open; try again later");
         return;
     }
     host->counts.n_requests++;
     if (host->calls.gate)
         host->calls.gate(host->calls.user, &http1->exchange);
     if (http1->exchange.id != 0 && !exchanges_may_stay(&http1->exchange)) {
-        refuse(http1, 503, "too many requests are open; try again later");
+        http1_connection_refuse(http1, 503, "too many requests are open; try again later");
         return;
     }
     if (is_open(http1) && http1->state == STATE_READING &&
         !http1_limit_body(parser, http1->exchange.body_max))
-        refuse(http1, 413, "the body is too large");
+        http1_connection_refuse(http1, 413, "the body is too large");
 }
 
 static void deliver(struct http1_connection *http1) {
@@ -300,7 +301,7 @@ static void deliver(struct http1_connection *http1) {
         exchange->n_body = http1->parser.body.n;
     }
     exchange->received_ns = loop_now_ns(host->loop);
-    enter(http1, STATE_BUSY);
+    http1_connection_enter(http1, STATE_BUSY);
     host->calls.handler(host->calls.user, exchange);
     if (exchange->body_piece && exchange_find(host->exchanges, id))
         exchange->body_piece(exchange, http1->parser.body.data, http1->parser.body.n, true);
@@ -313,7 +314,7 @@ static void complete(struct http1_connection *http1) {
     else if (http1->host->draining)
         connection_linger(http1->connection);
     else
-        enter(http1, STATE_ENDED);
+        http1_connection_enter(http1, STATE_ENDED);
 }
 
 /* The parser found a mistake; but who has its answer gets no second one. */
@@ -321,7 +322,7 @@ static void reject(struct http1_connection *http1) {
     if (http1->state == STATE_SKIP)
         connection_linger(http1->connection);
     else
-        refuse(http1, http1->parser.status, http1->parser.reason);
+        http1_connection_refuse(http1, http1->parser.status, http1->parser.reason);
 }
 
 /* All bodies together have a bound: what came of this one counts from its arrival on. */
@@ -331,7 +332,8 @@ static void charge(struct http1_connection *http1) {
         exchanges_charge_body(host->exchanges, &http1->exchange, http1->parser.body.n))
         return;
     host->counts.n_crowded++;
-    refuse(http1, 503, "the bodies of all requests together are too large; try again later");
+    http1_connection_refuse(http1, 503,
+                            "the bodies of all requests together are too large; try again later");
 }
 
 /* After a reply's end, and once no caller can look at the request any more. */
@@ -340,7 +342,7 @@ static void read_next(struct http1_connection *http1) {
         return;
     http1_reset(&http1->parser);
     http1->forget = false;
-    enter(http1, STATE_READING);
+    http1_connection_enter(http1, STATE_READING);
 }
 
 /* While all drains: nobody waits for an answer here. On a connection that is new its first bytes are
@@ -389,7 +391,7 @@ static size_t feed(struct http1_connection *http1, const char *bytes, size_t n) 
         if (!reads(http1))
             break;
         if (event == HTTP1_HEAD) {
-            begin(http1);
+            http1_connection_begin(http1);
         } else if (event == HTTP1_REQUEST) {
             complete(http1);
         } else if (event == HTTP1_CONTINUE) {
@@ -418,7 +420,7 @@ static enum status conn_open(struct connection *connection) {
     http1->connection = connection;
     http1->host = connection->host;
     http1_init(&http1->parser, &http1->host->config.limits);
-    enter(http1, STATE_READING);
+    http1_connection_enter(http1, STATE_READING);
     return STATUS_OK;
 }
 
@@ -510,7 +512,7 @@ static void conn_check_time(struct connection *connection, uint64_t now_ns) {
         if (http1->state == STATE_SKIP)
             connection_close(connection);
         else
-            refuse(http1, 408, "the request did not arrive in time");
+            http1_connection_refuse(http1, 408, "the request did not arrive in time");
     }
 }
 

@@ -68,7 +68,7 @@ bool address_split(const char *text, struct address *address) {
     return true;
 }
 
-static char *join(const char *host, size_t n, const char *port, char *text) {
+static char *join_address(const char *host, size_t n, const char *port, char *text) {
     bool is_bare = address_is_v6(host);
     snprintf(text, ADDRESS_TEXT_MAX, "%s%.*s%s:%.7s", is_bare ? "[" : "", (int)n, host,
              is_bare ? "]" : "", port);
@@ -76,9 +76,9 @@ static char *join(const char *host, size_t n, const char *port, char *text) {
 }
 
 char *address_join(const char *host, const char *port, char text[ADDRESS_TEXT_MAX]) {
-    return join(host, strlen(host), port, text);
+    return join_address(host, strlen(host), port, text);
 }
 
 char *address_join_outside(const char *host, const char *port, char text[ADDRESS_TEXT_MAX]) {
-    return join(host, address_is_v6(host) ? strcspn(host, "%") : strlen(host), port, text);
+    return join_address(host, address_is_v6(host) ? strcspn(host, "%") : strlen(host), port, text);
 }

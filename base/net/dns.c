@@ -207,7 +207,7 @@ static bool ask(struct dns *dns) {
     return goes_on;
 }
 
-static void *run(void *user) {
+static void *dns_run(void *user) {
     struct dns *dns = user;
     struct pollfd end = {.fd = dns->end_fd, .events = POLLIN};
     while (ask(dns) && poll(&end, 1, (int)(DNS_EVERY_NS / NS_PER_MS)) <= 0)
@@ -228,7 +228,7 @@ static enum status start(struct dns *dns, const char *const *names, struct error
         name->parts[FAMILY_6] = (struct part){.family = AF_INET6};
     }
     dns->end_fd = eventfd(0, EFD_CLOEXEC);
-    if (dns->end_fd < 0 || pthread_create(&dns->thread, NULL, run, dns) != 0)
+    if (dns->end_fd < 0 || pthread_create(&dns->thread, NULL, dns_run, dns) != 0)
         return error_set(error, STATUS_LIMIT, "cannot start a thread: %s", strerror(errno));
     dns->has_thread = true;
     return STATUS_OK;

@@ -144,7 +144,7 @@ static bool may_resolve(const char *host) {
     return strchr(host, '%') || (strspn(host, bytes) == n && strspn(host, digits) < n);
 }
 
-static enum status resolve(const char *address, struct addrinfo **list, struct error *error) {
+static enum status tcp_resolve(const char *address, struct addrinfo **list, struct error *error) {
     struct address at;
     if (!address_split(address, &at) || strcmp(at.port, "*") == 0)
         return error_set(error, STATUS_INVALID, "\"%s\" is not HOST:PORT or [IPV6]:PORT", address);
@@ -206,7 +206,7 @@ enum status tcp_listen(struct loop *loop, const char *address, tcp_accept_fn *fn
     struct addrinfo *list = NULL;
     if (strncmp(address, "fd:", 3) == 0)
         return listen_inherited(loop, address, fn, user, listener, error);
-    TRY(resolve(address, &list, error));
+    TRY(tcp_resolve(address, &list, error));
     int fd = -1;
     /* A wildcard IPv6 socket takes IPv4 too, so it goes first; hosts without IPv6 get the other. */
     for (int pass = 0; pass < 2 && fd < 0; pass++)

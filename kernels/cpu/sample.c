@@ -191,8 +191,8 @@ struct kept {
     bool ended; /* by the rule, not because the list was over */
 };
 
-static struct kept keep(struct candidate *candidates, uint32_t n_list, uint32_t n_most, bool popped,
-                        const struct sample_params *params, double total) {
+static struct kept sample_keep(struct candidate *candidates, uint32_t n_list, uint32_t n_most,
+                               bool popped, const struct sample_params *params, double total) {
     struct kept kept = {0};
     if (popped) { /* the total is that of the best top_k */
         total = 0.0;
@@ -222,10 +222,10 @@ static uint32_t draw_filtered(const struct path *path, struct sampler *sampler, 
     uint32_t count = collect(path, sampler, sampler->weights, n, threshold);
     bool limited = sampling_is_limited(params, n);
     uint32_t most = limited && params->top_k < count ? params->top_k : count;
-    struct kept kept = keep(sampler->candidates, count, most, limited, params, total);
+    struct kept kept = sample_keep(sampler->candidates, count, most, limited, params, total);
     if (!kept.ended && !sure) { /* rounding left too small a sum: look at all */
         count = collect(path, sampler, sampler->weights, n, FLT_MIN);
-        kept = keep(sampler->candidates, count, count, false, params, total);
+        kept = sample_keep(sampler->candidates, count, count, false, params, total);
     }
     double target = (double)params->uniform * kept.mass;
     double sum = 0.0;
@@ -240,8 +240,8 @@ static uint32_t draw_filtered(const struct path *path, struct sampler *sampler, 
 }
 
 /* Needs the maxima. */
-static bool choose(const struct path *path, struct sampler *sampler, const float *logits,
-                   uint32_t n, const struct sample_params *params, uint32_t *id) {
+static bool sample_choose(const struct path *path, struct sampler *sampler, const float *logits,
+                          uint32_t n, const struct sample_params *params, uint32_t *id) {
     uint32_t n_blocks = count_blocks(n);
     float max = max_of(sampler->maxima, n_blocks);
     if (!(max > -INFINITY && max < INFINITY))
@@ -283,7 +283,7 @@ static void sample_row(const struct path *path, struct sampler *sampler, float *
         sampling_edit(logits, n, params, sampler->weights);
         is_sound = path->block_maxima(logits, n, sampler->maxima);
     }
-    result->valid = is_sound && choose(path, sampler, logits, n, params, &result->id);
+    result->valid = is_sound && sample_choose(path, sampler, logits, n, params, &result->id);
     result->emptied = !result->valid && sampling_emptied(params, max);
     if (wants && result->valid)
         result->logprob = (float)((double)raw[result->id] - log_total);

@@ -116,8 +116,8 @@ static uint32_t draw_filtered(struct kernels_ctx *ctx, const float *p, uint32_t 
     return ctx->candidates[kept - 1].id;
 }
 
-static bool choose(struct kernels_ctx *ctx, float *x, uint32_t n,
-                   const struct sample_params *params, uint32_t *id) {
+static bool choose_sample(struct kernels_ctx *ctx, float *x, uint32_t n,
+                          const struct sample_params *params, uint32_t *id) {
     float max;
     if (!row_max(x, n, &max) || max == -INFINITY)
         return false;
@@ -151,7 +151,7 @@ void ref_sample(struct kernels_ctx *ctx, float *logits, uint32_t n_rows, uint32_
             list_best(ctx, logits, n_vocab, params->n_top, log_total, results);
         memcpy(ctx->raw, logits, n_vocab * sizeof *logits);
         sampling_edit(logits, n_vocab, params, ctx->allowed);
-        results->valid = choose(ctx, logits, n_vocab, params, &results->id);
+        results->valid = choose_sample(ctx, logits, n_vocab, params, &results->id);
         results->emptied = !results->valid && sampling_emptied(params, max);
         if (wants && results->valid)
             results->logprob = (float)((double)ctx->raw[results->id] - log_total);

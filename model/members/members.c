@@ -131,7 +131,7 @@ static void show(const json_t *value, char text[VALUE_BYTES]) {
 }
 
 /* `value` may be NULL: the name alone. */
-static void add(struct listed *listed, const char *field, const json_t *value) {
+static void members_add(struct listed *listed, const char *field, const json_t *value) {
     char name[NAME_BYTES], shown[VALUE_BYTES] = "";
     size_t n = strlen(listed->text);
     if (listed->n++ >= NAMES_SHOWN)
@@ -146,8 +146,8 @@ static void add(struct listed *listed, const char *field, const json_t *value) {
              value ? " " : "", shown);
 }
 
-static void tell(const struct listed *listed, const char *file, const char *one,
-                 const char *several, struct remarks *remarks) {
+static void members_tell(const struct listed *listed, const char *file, const char *one,
+                         const char *several, struct remarks *remarks) {
     char more[32] = "";
     if (listed->n > NAMES_SHOWN)
         snprintf(more, sizeof more, " and %zu more", listed->n - NAMES_SHOWN);
@@ -157,8 +157,8 @@ static void tell(const struct listed *listed, const char *file, const char *one,
                     listed->n > 1 ? several : one);
 }
 
-static enum status refuse(const struct look *look, const struct member_row *row, const char *field,
-                          const json_t *value) {
+static enum status members_refuse(const struct look *look, const struct member_row *row,
+                                  const char *field, const json_t *value) {
     char shown[VALUE_BYTES];
     bool has_values = strcmp(row->says, "[]") != 0;
     show(value, shown);
@@ -183,15 +183,15 @@ static enum status look_at(struct look *look, enum member_place place, const cha
     }
     snprintf(field, sizeof field, "%s%s%s", parent, *parent ? "." : "", name);
     if (!row)
-        add(&look->unknown, field, NULL);
+        members_add(&look->unknown, field, NULL);
     else if (row->fate == MEMBER_INSIDE)
         return look_into(look, row->inside, name, value);
     else if (row->fate == MEMBER_TYPED && !has_type(value, row->says))
-        add(&look->untyped, field, value);
+        members_add(&look->untyped, field, value);
     else if (row->fate == MEMBER_WANTED && !members_is_among(value, row->says)) {
         if (is_refused)
-            return refuse(look, row, field, value);
-        add(&look->undone, field, value);
+            return members_refuse(look, row, field, value);
+        members_add(&look->undone, field, value);
     }
     return STATUS_OK;
 }
@@ -210,10 +210,10 @@ enum status members_look(const struct members_file *file, struct remarks *remark
                          struct error *error) {
     struct look look = {.file = file, .error = error};
     TRY(look_into(&look, file->place, "", file->object));
-    tell(&look.undone, file->name, "is not done here", "are not done here", remarks);
-    tell(&look.untyped, file->name, "has a type without a meaning; it is not used",
-         "have types without a meaning; they are not used", remarks);
-    tell(&look.unknown, file->name, "is not known here and was not looked at",
-         "are not known here and were not looked at", remarks);
+    members_tell(&look.undone, file->name, "is not done here", "are not done here", remarks);
+    members_tell(&look.untyped, file->name, "has a type without a meaning; it is not used",
+                 "have types without a meaning; they are not used", remarks);
+    members_tell(&look.unknown, file->name, "is not known here and was not looked at",
+                 "are not known here and were not looked at", remarks);
     return STATUS_OK;
 }

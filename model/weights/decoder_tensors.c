@@ -47,7 +47,7 @@ static enum status linear(const struct walk *walk, uint32_t layer, const char *n
     return bias(walk, stem, n, has_bias);
 }
 
-static enum status attention(const struct walk *walk, uint32_t layer) {
+static enum status decoder_tensors_attention(const struct walk *walk, uint32_t layer) {
     const struct model_config *config = walk->config;
     const struct decoder_names *names = walk->names;
     uint32_t dim = config->dim;
@@ -113,7 +113,7 @@ static enum status mixture(const struct walk *walk, uint32_t layer) {
 static enum status one_layer(const struct walk *walk, uint32_t layer) {
     const struct model_config *config = walk->config;
     TRY(norm(walk, layer, walk->names->attn_norm, config->dim));
-    TRY(attention(walk, layer));
+    TRY(decoder_tensors_attention(walk, layer));
     TRY(norm(walk, layer, walk->names->ffn_norm, config->dim));
     return config_is_moe_layer(config, layer) ? mixture(walk, layer) : dense(walk, layer);
 }

@@ -167,8 +167,8 @@ static enum status grow_pool(struct pool *pool, uint64_t n_bytes, struct error *
 }
 
 /* n bytes of the content. They start where the name says, so that tensors differ. */
-static enum status place(struct dummy *dummy, enum content content, const char *name, uint64_t n,
-                         const void **data, struct error *error) {
+static enum status dummy_place(struct dummy *dummy, enum content content, const char *name,
+                               uint64_t n, const void **data, struct error *error) {
     struct pool *pool = &dummy->pools[content];
     uint64_t wanted;
     if (!checked_add(n, 2 * POOL_BYTES - 1, &wanted) || wanted > SIZE_MAX / 4)
@@ -226,7 +226,7 @@ static const struct tensor *nth(const struct checkpoint *checkpoint, uint32_t n)
 }
 
 /* Room for twice as many tensors. */
-static enum status grow(struct dummy *dummy) {
+static enum status dummy_grow(struct dummy *dummy) {
     uint32_t size = dummy->size ? 2 * dummy->size : 256;
     struct tensor **tensors = realloc(dummy->tensors, size * sizeof *tensors);
     if (!tensors)
@@ -245,7 +245,7 @@ static enum status grow(struct dummy *dummy) {
 static enum status append(struct dummy *dummy, struct tensor *tensor, struct error *error) {
     if (dummy->n_tensors == TENSORS_MAX)
         return error_set(error, STATUS_LIMIT, "a dummy model of more than %u tensors", TENSORS_MAX);
-    if (dummy->n_tensors == dummy->size && grow(dummy) != STATUS_OK)
+    if (dummy->n_tensors == dummy->size && dummy_grow(dummy) != STATUS_OK)
         return error_set(error, STATUS_NOMEM, "no memory for a dummy tensor");
     TRY(map_put(&dummy->by_name, hash_name(dummy, tensor->name), dummy->n_tensors));
     dummy->tensors[dummy->n_tensors++] = tensor;
@@ -272,8 +272,8 @@ static enum status dummy_make(struct checkpoint *checkpoint, const struct checkp
     made->n_dims = want->n_dims;
     memcpy(made->shape, want->shape, sizeof made->shape);
     made->n_bytes = n_bytes;
-    TRY(place(dummy, content_of(dummy, made->name, format), made->name, n_bytes, &made->data,
-              error));
+    TRY(dummy_place(dummy, content_of(dummy, made->name, format), made->name, n_bytes, &made->data,
+                    error));
     TRY(append(dummy, made, error));
     *tensor = made;
     return STATUS_OK;
@@ -351,7 +351,7 @@ enum status dummy_open(const struct model_config *config, uint64_t seed,
     for (unsigned i = 0; i < N_CONTENTS; i++)
         dummy->pools[i].fd = -1;
     arena_init(&dummy->arena, ARENA_BYTES);
-    if (grow(dummy) != STATUS_OK) {
+    if (dummy_grow(dummy) != STATUS_OK) {
         close_dummy(&dummy->head);
         return error_set(error, STATUS_NOMEM, "no memory for a dummy model");
     }

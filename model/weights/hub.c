@@ -35,8 +35,8 @@ bool hub_is_id(const char *text) {
     return n_name > 0 && name[n_name] == 0 && name[0] != '.';
 }
 
-static enum status join(char path[PATH_MAX], const char *folder, const char *name,
-                        struct error *error) {
+static enum status hub_join(char path[PATH_MAX], const char *folder, const char *name,
+                            struct error *error) {
     int n = snprintf(path, PATH_MAX, "%s/%s", folder, name);
     return n > 0 && n < PATH_MAX
                ? STATUS_OK
@@ -83,7 +83,7 @@ static void list_names(const char *folder, const char *end, struct names *names)
 }
 
 /* "a, b, c and 4 more" */
-static const char *show(const struct names *names, char *text, size_t size) {
+static const char *hub_show(const struct names *names, char *text, size_t size) {
     size_t at = 0;
     unsigned n_shown = names->n < NAMES_SHOWN ? names->n : NAMES_SHOWN;
     text[0] = 0;
@@ -123,7 +123,7 @@ static enum status read_ref(const char *folder, char commit[REF_BYTES_MAX + 1], 
 static enum status find_snapshot(const char *folder, char path[PATH_MAX], struct error *error) {
     char snapshots[PATH_MAX], commit[REF_BYTES_MAX + 1], text[ERROR_TEXT_MAX / 2];
     bool has_ref;
-    TRY(join(snapshots, folder, "snapshots", error));
+    TRY(hub_join(snapshots, folder, "snapshots", error));
     TRY(read_ref(folder, commit, &has_ref, error));
     struct names *names = malloc(sizeof *names);
     if (!names)
@@ -131,21 +131,21 @@ static enum status find_snapshot(const char *folder, char path[PATH_MAX], struct
     list_names(snapshots, "", names);
     enum status status = STATUS_OK;
     if (has_ref)
-        status = join(path, snapshots, commit, error);
+        status = hub_join(path, snapshots, commit, error);
     else if (names->n_there == 1)
-        status = join(path, snapshots, names->all[0], error);
+        status = hub_join(path, snapshots, names->all[0], error);
     else if (names->n_there == 0)
         status = error_passing(error, STATUS_NOT_FOUND, "%s: holds no snapshot", snapshots);
     else
         status =
             error_set(error, STATUS_INVALID,
                       "%s: has no refs/main, and %u snapshots: name the folder of one of them (%s)",
-                      snapshots, names->n_there, show(names, text, sizeof text));
+                      snapshots, names->n_there, hub_show(names, text, sizeof text));
     if (status == STATUS_OK && !file_is_folder(path))
         status =
             error_passing(error, STATUS_NOT_FOUND,
                           "%s/refs/main: names the snapshot %s, which does not exist (%s)", folder,
-                          commit, names->n ? show(names, text, sizeof text) : "there is none");
+                          commit, names->n ? hub_show(names, text, sizeof text) : "there is none");
     free(names);
     return status;
 }
@@ -184,11 +184,11 @@ static enum status look_inside(struct hub_found *found, struct error *error) {
     if (names->n_there == 0) {
         list_names(folder, ".gguf", names);
         if (names->n_there == 1)
-            status = join(found->path, folder, names->all[0], error);
+            status = hub_join(found->path, folder, names->all[0], error);
         else if (names->n_there > 1)
             status = error_set(error, STATUS_INVALID,
                                "%s: holds %u models in .gguf files: name one of them (%s)", folder,
-                               names->n_there, show(names, text, sizeof text));
+                               names->n_there, hub_show(names, text, sizeof text));
     }
     free(names);
     return status;
@@ -224,7 +224,7 @@ static enum status look_up(const char *id, char folder[PATH_MAX], struct error *
         return error_set(
             error, STATUS_NOT_FOUND,
             "%s: no such file or folder, and no hub's cache to look it up (set HF_HOME)", id);
-    TRY(join(folder, cache, name, error));
+    TRY(hub_join(folder, cache, name, error));
     if (!file_is_folder(folder))
         return error_passing(error, STATUS_NOT_FOUND,
                              "%s: no such file or folder, nor %s in the hub's cache (%s): fetch it "

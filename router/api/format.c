@@ -188,7 +188,7 @@ static enum status keep_name(const struct wish *wish, struct ask *ask) {
     return n > 0 ? STATUS_OK : STATUS_INVALID;
 }
 
-static enum status pack(const struct wish *wish, struct ask *ask) {
+static enum status format_pack(const struct wish *wish, struct ask *ask) {
     enum status status = form_pack(ask, wish->part);
     if (status == STATUS_LIMIT)
         return too_long(wish->where, wish->name);
@@ -215,7 +215,7 @@ enum status format_read(const struct json_get *get, struct ask *ask) {
         return STATUS_OK;
     ask->format = wish.part;
     TRY(keep_name(&wish, ask));
-    return pack(&wish, ask);
+    return format_pack(&wish, ask);
 }
 
 /* The first custom tool whose grammar cannot be kept by itself, and why; NULL: it is none of them. All together cost no

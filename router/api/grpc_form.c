@@ -6,13 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool takes(const char *content_type, bool is_strict) {
+static bool grpc_form_takes(const char *content_type, bool is_strict) {
     (void)is_strict;
     return grpc_is_type(content_type);
 }
 
 /* All but a foreign content type or protocol are a 200 (grpc/grpc, doc/PROTOCOL-HTTP2.md, "Responses"). */
-static void refuse(const struct api_error *error, struct dialect_refusal *refusal) {
+static void grpc_form_refuse(const struct api_error *error, struct dialect_refusal *refusal) {
     char *status = refusal->text;
     int n = snprintf(status, 8, "%d", errors_grpc(error));
     char *text = status + n + 1;
@@ -37,8 +37,8 @@ const struct dialect_form grpc_form = {
     .needs_http2 = true,
     .trailers = good,
     .n_trailers = 1,
-    .takes = takes,
-    .refuse = refuse,
+    .takes = grpc_form_takes,
+    .refuse = grpc_form_refuse,
 };
 
 enum status grpc_read_headers(const struct exchange *exchange, struct ask *ask,
@@ -55,7 +55,7 @@ enum status grpc_read_headers(const struct exchange *exchange, struct ask *ask,
 }
 
 /* Unpacking takes memory of the arena; nothing is given back before the whole is. */
-static void *take(void *arena, size_t n) {
+static void *grpc_form_take(void *arena, size_t n) {
     return arena_alloc(arena, n);
 }
 
@@ -78,7 +78,7 @@ enum status grpc_unpack(const struct span *body, const char *encoding,
     if (status == STATUS_INVALID)
         error->code = "not_one_message";
     if (status == STATUS_OK) {
-        ProtobufCAllocator allocator = {take, give, arena};
+        ProtobufCAllocator allocator = {grpc_form_take, give, arena};
         *message =
             protobuf_c_message_unpack(type, &allocator, bytes.n, (const uint8_t *)bytes.bytes);
         /* Many empty messages take far more than their bytes. */
@@ -100,12 +100,12 @@ struct sink {
     struct buf *out;
 };
 
-static void append(ProtobufCBuffer *base, size_t n, const uint8_t *bytes) {
+static void grpc_form_append(ProtobufCBuffer *base, size_t n, const uint8_t *bytes) {
     buf_append(((struct sink *)base)->out, bytes, n);
 }
 
 void grpc_put(const ProtobufCMessage *message, struct buf *out) {
-    struct sink sink = {{append}, out};
+    struct sink sink = {{grpc_form_append}, out};
     size_t begun = grpc_begin(out);
     protobuf_c_message_pack_to_buffer(message, &sink.base);
     grpc_end(out, begun);

@@ -152,7 +152,7 @@ static void add_input(struct tool_reader *reader, const char *bytes, size_t n) {
 }
 
 /* A run of the answer. */
-static void take(struct tool_reader *reader, const struct grammar_span *span) {
+static void tool_reader_take(struct tool_reader *reader, const struct grammar_span *span) {
     const char *bytes = reader->pending.data;
     size_t n = (size_t)(span->end - span->begin);
     const char *region = span->region ? span->region : "";
@@ -201,7 +201,7 @@ static void take_doubtful(struct tool_reader *reader, const struct grammar_span 
         buf_consume(&reader->pending, (size_t)(span->end - span->begin));
         reader->told = span->end;
     } else {
-        take(reader, span);
+        tool_reader_take(reader, span);
     }
 }
 
@@ -221,11 +221,11 @@ static void push_called(struct tool_reader *reader, struct span text, bool is_la
     buf_append(&reader->pending, text.bytes, text.n);
     if (reader->state && grammar_follow(reader->state, text, &n_followed) != STATUS_OK) {
         while (grammar_next_span(reader->state, true, &span))
-            take(reader, &span);
+            tool_reader_take(reader, &span);
         give_up(reader);
     }
     while (reader->state && grammar_next_span(reader->state, false, &span))
-        take(reader, &span);
+        tool_reader_take(reader, &span);
     while (reader->state && is_last && grammar_next_span(reader->state, true, &span))
         take_doubtful(reader, &span);
     if ((is_last || !reader->state) && reader->pending.n > 0) {

@@ -5,7 +5,7 @@
 #include "router/core/fleet.h"
 #include "router/core/note.h"
 
-static struct pair *find(struct slot *slot, uint32_t with) {
+static struct pair *pairs_find(struct slot *slot, uint32_t with) {
     for (uint32_t i = 0; i < PAIRS_MAX; i++) {
         if (slot->pairs[i].for_ns > 0 && slot->pairs[i].with == with)
             return &slot->pairs[i];
@@ -15,7 +15,7 @@ static struct pair *find(struct slot *slot, uint32_t with) {
 
 /* Its record, or a free one, or the one that is over first. */
 static struct pair *find_or_make(struct slot *slot, uint32_t with) {
-    struct pair *pair = find(slot, with);
+    struct pair *pair = pairs_find(slot, with);
     if (pair)
         return pair;
     pair = &slot->pairs[0];
@@ -30,7 +30,7 @@ static struct pair *find_or_make(struct slot *slot, uint32_t with) {
 }
 
 static void drop(struct slot *slot, uint32_t with) {
-    struct pair *pair = find(slot, with);
+    struct pair *pair = pairs_find(slot, with);
     if (!pair)
         return;
     *pair = (struct pair){0};
@@ -72,7 +72,7 @@ bool pairs_cut_off(const struct router *router, const struct slot *slot) {
     return has_partner;
 }
 
-static void look(struct router *router, struct slot *slot, uint64_t for_ns) {
+static void pairs_look(struct router *router, struct slot *slot, uint64_t for_ns) {
     bool was_cut_off = slot->is_cut_off;
     slot->is_cut_off = pairs_cut_off(router, slot);
     if (slot->is_cut_off && !was_cut_off)
@@ -95,8 +95,8 @@ void pairs_failed(struct router *router, const struct request *req, const char *
     other->with = decode->number;
     router->stats.n_pairs_failed++;
     note_pair(router, prefill, decode, why, for_ns / NS_PER_MS);
-    look(router, decode, for_ns);
-    look(router, prefill, for_ns);
+    pairs_look(router, decode, for_ns);
+    pairs_look(router, prefill, for_ns);
 }
 
 void pairs_worked(struct router *router, const struct request *req) {
@@ -110,7 +110,7 @@ void pairs_worked(struct router *router, const struct request *req) {
 }
 
 static void try_again(struct router *router, struct slot *slot, uint32_t with) {
-    struct pair *pair = slot->n_pairs > 0 ? find(slot, with) : NULL;
+    struct pair *pair = slot->n_pairs > 0 ? pairs_find(slot, with) : NULL;
     if (!pair)
         return;
     pair->on_trial = true;

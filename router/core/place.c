@@ -16,7 +16,7 @@
 
 enum { TAKES_PREFILL = 1, TAKES_DECODE = 2, TAKES_BOTH = 4 };
 
-static unsigned takes(const struct router *router, const struct slot *slot) {
+static unsigned place_takes(const struct router *router, const struct slot *slot) {
     if (slot->welcome.role == ROLE_PREFILL && pairs_cut_off(router, slot))
         return TAKES_BOTH; /* it hands over to none: whole requests */
     switch (slot->welcome.role) {
@@ -116,7 +116,8 @@ static void offer(struct router *router, struct search *search, const struct slo
 }
 
 /* SLOT_NONE: there is none to choose from. */
-static uint32_t choose(struct router *router, const struct request *req, struct search search) {
+static uint32_t place_choose(struct router *router, const struct request *req,
+                             struct search search) {
     if (search.n == 0)
         return SLOT_NONE;
     uint32_t n = req->n_losses > 0 ? keep_proved(router, search.n) : search.n;
@@ -209,12 +210,12 @@ static uint32_t find_partner(struct router *router, const struct request *req, s
     struct search search = {.stage = POLICY_PREFILL, .rank = UINT32_MAX};
     for (uint32_t i = 0; i < fits.n; i++) {
         const struct slot *slot = router->fitting[i];
-        if (takes(router, slot) != TAKES_PREFILL || !fleet_pairs(slot, to) ||
+        if (place_takes(router, slot) != TAKES_PREFILL || !fleet_pairs(slot, to) ||
             !pairs_may(router, slot, to))
             continue;
         offer(router, &search, slot, fleet_equals(slot, to) ? 0 : 1);
     }
-    return choose(router, req, search);
+    return place_choose(router, req, search);
 }
 
 enum { RANK_DECODES, RANK_YIELDS, RANK_NO_BLOCKS };
@@ -232,10 +233,10 @@ static struct found find_decode(struct router *router, struct request *req, stru
     struct found found = {.slot = SLOT_NONE};
     struct search search = {.stage = POLICY_DECODE, .rank = UINT32_MAX};
     for (uint32_t i = 0; i < fits.n; i++)
-        has_decode |= takes(router, router->fitting[i]) != TAKES_PREFILL;
+        has_decode |= place_takes(router, router->fitting[i]) != TAKES_PREFILL;
     for (uint32_t i = 0; i < fits.n; i++) {
         const struct slot *slot = router->fitting[i];
-        bool yields = has_decode && takes(router, slot) == TAKES_PREFILL;
+        bool yields = has_decode && place_takes(router, slot) == TAKES_PREFILL;
         bool blocks = !by_load || !has_decode || roles_has_blocks(slot, request_n_tokens(req));
         if (yields && !(by_load && blocks))
             continue;
@@ -245,7 +246,7 @@ static struct found find_decode(struct router *router, struct request *req, stru
         if (is_free(router, slot))
             offer(router, &search, slot, yields ? RANK_YIELDS : rank);
     }
-    found.slot = choose(router, req, search);
+    found.slot = place_choose(router, req, search);
     req->choice = fits.exact ? "same_numerics" : "policy";
     if (!has_decode)
         req->choice = "only_prefill_workers";
@@ -301,7 +302,7 @@ uint32_t place_room(const struct router *router) {
         if (is_good != any_good || !is_free(router, slot))
             continue;
         uint32_t room = slot->welcome.max_seqs - slot_sequences(slot);
-        unsigned kind = takes(router, slot);
+        unsigned kind = place_takes(router, slot);
         *(kind == TAKES_PREFILL ? &prefill : kind == TAKES_DECODE ? &decode : &both) += room;
     }
     /* Roles are preferences: a kind that is alone does both. */

@@ -72,7 +72,7 @@ void router_free(struct router *router) {
     free(router);
 }
 
-static void begin(struct router *router, uint64_t now_ns) {
+static void router_begin(struct router *router, uint64_t now_ns) {
     if (router->sink.touched)
         router->sink.touched(router->sink.context);
     if (now_ns <= router->now_ns)
@@ -148,7 +148,7 @@ static bool give_back(struct router *router, const uint64_t *requests, uint32_t 
 enum status router_request_all(struct router *router, uint64_t now_ns,
                                const struct request_spec *specs, uint32_t n, uint64_t *requests) {
     ASSERT(n > 0);
-    begin(router, now_ns);
+    router_begin(router, now_ns);
     enum status status = admit_check(router, specs, n);
     if (status != STATUS_OK)
         return turn_away(router, n, status);
@@ -182,7 +182,7 @@ enum status router_request(struct router *router, uint64_t now_ns, const struct 
 }
 
 void router_cancel(struct router *router, uint64_t now_ns, uint64_t request) {
-    begin(router, now_ns);
+    router_begin(router, now_ns);
     struct request *req = request_find(&router->requests, request);
     if (req)
         finish_cancelled(router, req);
@@ -190,7 +190,7 @@ void router_cancel(struct router *router, uint64_t now_ns, uint64_t request) {
 }
 
 void router_stop(struct router *router, uint64_t now_ns, uint64_t request, uint32_t n_tokens) {
-    begin(router, now_ns);
+    router_begin(router, now_ns);
     struct request *req = request_find(&router->requests, request);
     if (req) {
         if (n_tokens < req->n_emitted)
@@ -201,7 +201,7 @@ void router_stop(struct router *router, uint64_t now_ns, uint64_t request, uint3
 }
 
 void router_announce(struct router *router, uint64_t now_ns, const struct announce *announce) {
-    begin(router, now_ns);
+    router_begin(router, now_ns);
     session_announced(router, announce);
     settle(router);
 }
@@ -250,7 +250,7 @@ static void take_message(struct router *router, struct slot *slot, const struct 
 
 void router_message(struct router *router, uint64_t now_ns, uint32_t number,
                     const struct message *message) {
-    begin(router, now_ns);
+    router_begin(router, now_ns);
     if (number >= router->fleet.n_slots)
         return;
     struct slot *slot = &router->fleet.slots[number];
@@ -273,7 +273,7 @@ void router_message(struct router *router, uint64_t now_ns, uint32_t number,
 }
 
 void router_link_lost(struct router *router, uint64_t now_ns, uint32_t number) {
-    begin(router, now_ns);
+    router_begin(router, now_ns);
     if (number >= router->fleet.n_slots)
         return;
     struct slot *slot = &router->fleet.slots[number];
@@ -285,7 +285,7 @@ void router_link_lost(struct router *router, uint64_t now_ns, uint32_t number) {
 }
 
 void router_tick(struct router *router, uint64_t now_ns) {
-    begin(router, now_ns);
+    router_begin(router, now_ns);
     liveness_tick(router);
     conclude(router); /* before the timers, which are of requests that live */
     uint32_t i;
@@ -323,7 +323,7 @@ static void send_drain(struct router *router, struct slot *slot, enum drain_orde
 
 enum status router_drain_worker(struct router *router, uint64_t now_ns, const char *name,
                                 bool exits) {
-    begin(router, now_ns);
+    router_begin(router, now_ns);
     struct slot *slot = find_worker(router, name);
     if (!slot)
         return STATUS_NOT_FOUND;
@@ -338,7 +338,7 @@ enum status router_drain_worker(struct router *router, uint64_t now_ns, const ch
 
 /* It is ready again when its BEAT says so. */
 enum status router_resume_worker(struct router *router, uint64_t now_ns, const char *name) {
-    begin(router, now_ns);
+    router_begin(router, now_ns);
     struct slot *slot = find_worker(router, name);
     if (!slot)
         return STATUS_NOT_FOUND;

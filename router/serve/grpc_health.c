@@ -81,7 +81,7 @@ struct watch {
     struct quota *quota; /* of the client's key; or NULL */
 };
 
-static void forget(struct watch *watch) {
+static void grpc_health_forget(struct watch *watch) {
     list_remove(&watch->link);
     if (list_empty(&watch->watches->every))
         loop_timer_stop(watch->watches->timer);
@@ -90,11 +90,11 @@ static void forget(struct watch *watch) {
 }
 
 static void on_gone(struct exchange *exchange) {
-    forget(exchange->user);
+    grpc_health_forget(exchange->user);
 }
 
 /* Tells what the client does not know; one that reads too slowly is told the last state later. */
-static void tell(struct watch *watch) {
+static void grpc_health_tell(struct watch *watch) {
     const struct server *server = watch->watches->server;
     state now = state_of(server, watch->follows);
     if (now == watch->told)
@@ -118,7 +118,7 @@ static void end(struct watch *watch) {
     struct exchange *exchange = exchange_find(all, id);
     exchange->gone = NULL;
     exchange->user = NULL;
-    forget(watch);
+    grpc_health_forget(watch);
     error.status = error_set(&error.error, STATUS_CLOSED, "The router drains");
     grpc_form.refuse(&error, &refusal);
     exchange_end(all, id, refusal.headers, refusal.n_headers);
@@ -126,13 +126,13 @@ static void end(struct watch *watch) {
 
 void health_watches_tell(struct health_watches *watches) {
     list_each_entry(watch, &watches->every, struct watch, link) {
-        tell(watch);
+        grpc_health_tell(watch);
         if (watches->server->serving.draining)
             end(watch);
     }
 }
 
-static void look(void *user) {
+static void grpc_health_look(void *user) {
     struct health_watches *watches = user;
     health_watches_tell(watches);
     if (!list_empty(&watches->every))
@@ -145,7 +145,8 @@ enum status health_watches_new(struct server *server, struct health_watches **ou
         return STATUS_NOMEM;
     watches->server = server;
     list_init(&watches->every);
-    if (loop_timer_new(server->serving.loop, look, watches, &watches->timer) != STATUS_OK) {
+    if (loop_timer_new(server->serving.loop, grpc_health_look, watches, &watches->timer) !=
+        STATUS_OK) {
         free(watches);
         return STATUS_NOMEM;
     }
@@ -189,7 +190,7 @@ GRPC_ANSWER(answer_watch, grpc__health__v1__health_check_request__descriptor) {
     exchange->user = watch;
     exchange->gone = on_gone;
     exchange_begin_stream(server->serving.exchanges, watch->id, &head);
-    tell(watch);
+    grpc_health_tell(watch);
 }
 
 const struct dialect dialect_grpc_health =

@@ -202,7 +202,8 @@ struct router_sink link_sink(struct link *link) {
 
 /* --- life ----------------------------------------------------------------------------------- */
 
-static enum status start(struct link *link, const struct link_config *config, struct error *error) {
+static enum status link_start(struct link *link, const struct link_config *config,
+                              struct error *error) {
     struct bus_config bus = {.kind = BUS_CONTROL,
                              .keys = config->keys,
                              .max_links = 2 * config->max_workers + 64,
@@ -229,7 +230,7 @@ enum status link_new(struct serving *serving, const struct link_config *config, 
     link->max_workers = config->max_workers;
     link->ways = calloc(config->max_workers, sizeof *link->ways);
     loop_kick_init(&link->kick, before_sleep, link);
-    enum status status = link->ways ? start(link, config, error)
+    enum status status = link->ways ? link_start(link, config, error)
                                     : error_set(error, STATUS_NOMEM, "no memory for the bus");
     if (status != STATUS_OK) {
         link_free(link);

@@ -67,8 +67,8 @@ static void refuse_path(struct server *server, const struct endpoint_request *re
 }
 
 /* Refuses a request whose dialect is known, and counts it there. */
-static void refuse(struct server *server, const struct endpoint_request *request,
-                   const struct api_error *error) {
+static void routes_refuse(struct server *server, const struct endpoint_request *request,
+                          const struct api_error *error) {
     meter_http(server->serving.meter, request->dialect->name, (unsigned)errors_http(error));
     endpoint_error(server, request, error);
 }
@@ -106,7 +106,7 @@ void routes_head(void *user, struct exchange *exchange) {
     } else if (!match.dialect || is_hidden) {
         refuse_path(server, &request, is_hidden ? "" : match.allow);
     } else if (guard_request(&server->guard, exchange, match.dialect, &error) != STATUS_OK) {
-        refuse(server, &request, &error);
+        routes_refuse(server, &request, &error);
     } else {
         let_in(exchange, match.dialect);
     }
@@ -127,7 +127,7 @@ void routes_exchange(void *user, struct exchange *exchange) {
     if (dialect->answer)
         dialect->answer(server, &request);
     else if (quotas_take(server, exchange, &quota, &error) != STATUS_OK)
-        refuse(server, &request, &error);
+        routes_refuse(server, &request, &error);
     else
         calls_begin(&server->serving, exchange, dialect, request.origin, quota);
 }

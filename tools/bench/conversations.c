@@ -46,7 +46,7 @@ static const char *text_of(const json_t *turn) {
     return text[strspn(text, " \t\r\n")] ? text : NULL;
 }
 
-static enum status add(struct found *found, const char *text) {
+static enum status conversations_add(struct found *found, const char *text) {
     if (found->n == found->size) {
         uint32_t size = found->size ? 2 * found->size : 256;
         char **grown = size > found->size ? realloc(found->texts, size * sizeof *grown) : NULL;
@@ -70,7 +70,7 @@ static enum status add_conversation(struct found *found, const json_t *conversat
     while (first < n && is_system(json_array_get(turns, first)))
         first++;
     const char *text = n - first >= 2 ? text_of(json_array_get(turns, first)) : NULL;
-    return text ? add(found, text) : STATUS_OK;
+    return text ? conversations_add(found, text) : STATUS_OK;
 }
 
 /* A list of conversations, or one. */

@@ -49,8 +49,8 @@ static enum status run_cell(struct session *session, struct row *row, struct err
     return status;
 }
 
-static enum status run(struct session *session, const void *user, bool *slo_held,
-                       struct error *error) {
+static enum status grid_run(struct session *session, const void *user, bool *slo_held,
+                            struct error *error) {
     (void)user;
     const struct bench_options *options = session->options;
     uint32_t n_cells = options->n_inputs * options->n_outputs, n = 0;
@@ -82,5 +82,5 @@ static enum status run(struct session *session, const void *user, bool *slo_held
 
 int grid_command(struct bench_options *options) {
     options->is_whole |= options->compat; /* the original does not stream */
-    return session_run(options, run, NULL);
+    return session_run(options, grid_run, NULL);
 }

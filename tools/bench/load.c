@@ -70,8 +70,8 @@ static void make_label(const struct schedule_spec *spec, char label[LEVEL_LABEL_
         snprintf(label, LEVEL_LABEL_MAX, "%s", name);
 }
 
-static enum status run(struct session *session, const void *user, bool *slo_held,
-                       struct error *error) {
+static enum status load_run(struct session *session, const void *user, bool *slo_held,
+                            struct error *error) {
     const struct schedule_spec *schedule = user;
     const struct bench_options *options = session->options;
     struct level_spec spec = {.schedule = *schedule,
@@ -106,7 +106,7 @@ int load_command(struct bench_options *options) {
     struct error error;
     if (make_schedule(options, &schedule, &trace, &error) != STATUS_OK)
         return exit_with(EXIT_CONFIG, error.text);
-    int code = session_run(options, run, &schedule);
+    int code = session_run(options, load_run, &schedule);
     trace_free(trace, schedule.n_trace);
     return code;
 }

@@ -37,7 +37,7 @@ static const struct {
 };
 
 /* The command line as one line, without the key. */
-static char *join(int argc, char **argv) {
+static char *main_join(int argc, char **argv) {
     size_t n = 1;
     for (int i = 0; i < argc; i++)
         n += strlen(argv[i]) + 1;
@@ -53,7 +53,7 @@ static char *join(int argc, char **argv) {
 static int run_command(const struct command *command, int argc, char **argv) {
     struct bench_options bench = command->defaults;
     struct error error;
-    char *line = join(argc, argv);
+    char *line = main_join(argc, argv);
     bench.api_key = getenv("OPENAI_API_KEY");
     bench.seed = clock_unix_ns() / NS_PER_MS;
     bench.command_line = line ? line : "";

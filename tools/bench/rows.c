@@ -130,7 +130,8 @@ static enum status print_fits(struct error *error) {
 }
 
 /* Predicts and writes; answers the exit code. */
-static int run(const struct rows_options *own, struct all *all, struct output outputs[N_KINDS]) {
+static int rows_run(const struct rows_options *own, struct all *all,
+                    struct output outputs[N_KINDS]) {
     struct error error;
     if (own->efficiencies_path &&
         read_efficiencies(all, own->efficiencies_path, &error) != STATUS_OK)
@@ -158,7 +159,7 @@ int rows_command(int argc, char **argv) {
         return print_fits(&error) == STATUS_OK ? EXIT_SUCCESS : exit_with(EXIT_FAILURE, error.text);
     if (all_init(&all, own.table, own.system, &error) != STATUS_OK)
         return exit_with(EXIT_CONFIG, error.text);
-    int code = run(&own, &all, outputs);
+    int code = rows_run(&own, &all, outputs);
     for (unsigned i = 0; i < N_KINDS; i++)
         output_close(&outputs[i]);
     all_fini(&all);

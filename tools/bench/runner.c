@@ -43,7 +43,7 @@ struct runner {
     bool is_stopped;
 };
 
-static void fail(struct runner *runner, enum status status, const char *what) {
+static void runner_fail(struct runner *runner, enum status status, const char *what) {
     if (runner->status == STATUS_OK)
         runner->status = error_set(runner->error, status, "%s", what);
     loop_stop(runner->loop);
@@ -81,7 +81,7 @@ static void on_event(void *user, const struct event *told, const struct error *e
         loop_kick_add(runner->loop, &runner->kick);
     }
     if (level_event(runner->level, &event) != STATUS_OK)
-        fail(runner, STATUS_NOMEM, "out of memory for what came");
+        runner_fail(runner, STATUS_NOMEM, "out of memory for what came");
 }
 
 static enum status add_connection(struct runner *runner, uint32_t url, uint32_t *index) {
@@ -164,7 +164,7 @@ static void send_due(void *user) {
     while (runner->level && runner->status == STATUS_OK) {
         struct action action;
         if (level_next(runner->level, clock_now_ns(), &action) != STATUS_OK) {
-            fail(runner, STATUS_NOMEM, "out of memory for requests");
+            runner_fail(runner, STATUS_NOMEM, "out of memory for requests");
             return;
         }
         switch (action.kind) {
@@ -198,7 +198,7 @@ static void on_timer(void *user) {
     if (runner->level) {
         struct event tick = {.kind = EVENT_TICK, .at_ns = now_ns, .loop_late_ns = turn.wall_ns};
         if (level_event(runner->level, &tick) != STATUS_OK)
-            fail(runner, STATUS_NOMEM, "out of memory for a tick");
+            runner_fail(runner, STATUS_NOMEM, "out of memory for a tick");
     }
     send_due(runner);
 }

@@ -119,8 +119,8 @@ static enum status report(struct sweep *sweep, bool *slo_held, struct error *err
     return session_report(sweep->session, &set, error);
 }
 
-static enum status run(struct session *session, const void *user, bool *slo_held,
-                       struct error *error) {
+static enum status sweep_run(struct session *session, const void *user, bool *slo_held,
+                             struct error *error) {
     struct sweep sweep = {.session = session};
     (void)user;
     sweep.rows = calloc(session->options->n_levels + COMPAT_LEVELS + 2, sizeof *sweep.rows);
@@ -139,5 +139,5 @@ int sweep_command(struct bench_options *options) {
     options->keeps_eos |= options->compat;
     options->drain_s = options->compat ? 0 : options->drain_s;
     options->concurrency = options->concurrency ? options->concurrency : 512;
-    return session_run(options, run, NULL);
+    return session_run(options, sweep_run, NULL);
 }

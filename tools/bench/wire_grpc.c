@@ -23,7 +23,7 @@ struct wire_link {
     void *user;
 };
 
-static void tell(struct wire_link *link, struct event event) {
+static void wire_grpc_tell(struct wire_link *link, struct event event) {
     event.at_ns = clock_now_ns();
     link->fn(link->user, &event, NULL);
 }
@@ -31,7 +31,7 @@ static void tell(struct wire_link *link, struct event event) {
 /* --- what comes ---------------------------------------------------------------------------------- */
 
 static void on_bytes(void *user) {
-    tell(user, (struct event){.kind = EVENT_HEARD});
+    wire_grpc_tell(user, (struct event){.kind = EVENT_HEARD});
 }
 
 static enum finish finish_of(const response *from) {
@@ -59,16 +59,16 @@ static struct event usage_of(const Tandem__V1__Usage *from) {
 }
 
 /* The usage goes on its own, as the last event of a stream over HTTP does. */
-static void take(struct wire_link *link, const struct event *chunk,
-                 const Tandem__V1__Usage *usage) {
+static void wire_grpc_take(struct wire_link *link, const struct event *chunk,
+                           const Tandem__V1__Usage *usage) {
     struct event counted = {0};
     if (usage) /* before the chunk: telling it may end the call and what it lies in */
         counted = usage_of(usage);
     uint32_t n = link->n_messages;
     if (chunk)
-        tell(link, *chunk);
+        wire_grpc_tell(link, *chunk);
     if (usage && link->n_messages == n)
-        tell(link, counted);
+        wire_grpc_tell(link, counted);
 }
 
 static void on_message(void *user, const uint8_t *bytes, size_t n) {
@@ -93,7 +93,7 @@ static void on_message(void *user, const uint8_t *bytes, size_t n) {
     struct event chunk = {0};
     if (one)
         chunk = chunk_of(one);
-    take(link, one ? &chunk : NULL, usage);
+    wire_grpc_take(link, one ? &chunk : NULL, usage);
     protobuf_c_message_free_unpacked(message, NULL);
 }
 
@@ -171,7 +171,7 @@ static bool read_prompt(struct packing *to, const json_t *root) {
 }
 
 /* Packs the JSON that the workload makes for /v1/completions and /v1/chat/completions. */
-static uint8_t *pack(const char *body, size_t n, size_t *n_packed) {
+static uint8_t *wire_grpc_pack(const char *body, size_t n, size_t *n_packed) {
     struct packing to = {.messages = {NULL}};
     tandem__v1__generate_request__init(&to.request);
     tandem__v1__chat__init(&to.chat);
@@ -224,7 +224,7 @@ static enum status grpc_open(struct loop *loop, const struct wire_target *target
 static void grpc_send(struct wire_link *link, const char *body, size_t n) {
     const struct grpc_events events = {on_bytes, on_message, on_end, link};
     size_t n_packed = 0;
-    uint8_t *packed = pack(body, n, &n_packed);
+    uint8_t *packed = wire_grpc_pack(body, n, &n_packed);
     link->n_messages = 0;
     link->fault = FAULT_NONE;
     if (!packed) {

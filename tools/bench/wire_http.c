@@ -27,7 +27,7 @@ struct wire_link {
     void *user;
 };
 
-static void tell(struct wire_link *link, struct event event) {
+static void wire_http_tell(struct wire_link *link, struct event event) {
     event.at_ns = link->at_ns;
     link->has_told = true;
     link->fn(link->user, &event, NULL);
@@ -44,7 +44,7 @@ static void on_line(void *user, const char *data, size_t n) {
                         (int)(n < 200 ? n : 200), data);
     }
     for (unsigned i = 0; i < n_events; i++)
-        tell(link, events[i]);
+        wire_http_tell(link, events[i]);
 }
 
 /* Some servers keep a stream alive by events that say nothing. */
@@ -65,7 +65,7 @@ static void on_body(void *user, const char *bytes, size_t n) {
                         fault_name(link->fault), SSE_EVENT_MAX >> 20);
     }
     if (!link->has_told)
-        tell(link, (struct event){.kind = EVENT_HEARD});
+        wire_http_tell(link, (struct event){.kind = EVENT_HEARD});
     if (!link->target.form->stream || link->answer.n_lines == 0)
         buf_append(&link->body, bytes, n);
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void forget(struct asked *asked) {
+static void asks_forget(struct asked *asked) {
     free(asked->tokens);
     free(asked->hashes);
     asked->tokens = NULL;
@@ -15,7 +15,7 @@ static void forget(struct asked *asked) {
 
 void asks_fini(struct cell *cell) {
     for (uint32_t i = 0; i < cell->size; i++)
-        forget(&cell->asked[i]);
+        asks_forget(&cell->asked[i]);
     free(cell->asked);
 }
 
@@ -35,7 +35,7 @@ static enum status make_room(struct cell *cell, uint32_t request) {
 /* The prompts of those that are over: never while a router's own event is handled. */
 static void clean(struct cell *cell, uint32_t request) {
     while (cell->n_over < request && cell->asked[cell->n_over].over)
-        forget(&cell->asked[cell->n_over++]);
+        asks_forget(&cell->asked[cell->n_over++]);
 }
 
 static void draw(uint32_t *tokens, uint32_t n, uint64_t serial) {

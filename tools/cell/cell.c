@@ -60,7 +60,7 @@ static void on_failure(void *context, const char *what) {
     cell->failure = "the network failed";
 }
 
-static enum status start(struct cell *cell) {
+static enum status cell_start(struct cell *cell) {
     uint32_t n_workers = cell->spec.n_workers, n_routers = cell->spec.n_routers;
     uint32_t n_pairs = cell->hands_over ? n_workers * n_workers : 0;
     struct net_spec spec = {.n_conns = n_workers * n_routers + n_pairs + 16,
@@ -125,7 +125,7 @@ enum status cell_new(const struct cell_spec *spec, struct cell **out) {
     cell->nodes = calloc(cell->n_nodes, sizeof *cell->nodes);
     for (uint32_t i = 0; i < spec->n_workers; i++)
         cell->hands_over |= spec->workers[i].role != CELL_MIXED;
-    enum status status = cell->nodes ? start(cell) : STATUS_NOMEM;
+    enum status status = cell->nodes ? cell_start(cell) : STATUS_NOMEM;
     while (status == STATUS_OK && cell_next_ns(cell) < UP_NS)
         cell_run(cell, UP_NS);
     if (status == STATUS_OK && !is_up(cell))

@@ -120,7 +120,7 @@ static struct attempt_id subject(const struct message *message) {
     return about;
 }
 
-static void append(struct conn *conn, uint32_t end, struct packet *packet) {
+static void net_append(struct conn *conn, uint32_t end, struct packet *packet) {
     if (conn->tail[end])
         conn->tail[end]->next = packet;
     else
@@ -202,7 +202,7 @@ enum status net_send(struct net *net, uint32_t i, uint32_t end, const struct mes
         (message->type == MESSAGE_CANCEL || message->type == MESSAGE_PING))
         overtake(conn, packet);
     else
-        append(conn, end, packet);
+        net_append(conn, end, packet);
     conn->n_queued[end]++;
     uint64_t at_ns = arrival(net, conn, end, n_bytes);
     if (net->hooks.sent)
@@ -303,7 +303,7 @@ void net_event(struct net *net, const struct cell_event *event) {
         take_broken(net, event);
 }
 
-static void tell(struct net *net, uint32_t i, uint32_t end, uint64_t delay_ns) {
+static void net_tell(struct net *net, uint32_t i, uint32_t end, uint64_t delay_ns) {
     push(net, *net->now_ns + delay_ns,
          (struct cell_event){.type = CELL_BROKEN,
                              .node = net->conns[i].node[end],
@@ -324,7 +324,7 @@ void net_break(struct net *net, uint32_t i, uint64_t delay_ns, uint64_t (*more_n
     stop(conn);
     for (uint32_t end = 0; end < 2; end++)
         if (!conn->closed[end])
-            tell(net, i, end, delay_ns + (more_ns ? more_ns(net->hooks.context) : 0));
+            net_tell(net, i, end, delay_ns + (more_ns ? more_ns(net->hooks.context) : 0));
     if (net->hooks.trouble)
         net->hooks.trouble(net->hooks.context, conn->node[0], conn->node[1],
                            *net->now_ns + delay_ns);
@@ -337,7 +337,7 @@ void net_close(struct net *net, uint32_t i, uint32_t end) {
         return;
     stop(conn);
     if (!conn->closed[1 - end])
-        tell(net, i, 1 - end, net->spec.hangup_ns);
+        net_tell(net, i, 1 - end, net->spec.hangup_ns);
 }
 
 void net_node_died(struct net *net, uint32_t node, uint64_t delay_ns) {
@@ -351,7 +351,7 @@ void net_node_died(struct net *net, uint32_t node, uint64_t delay_ns) {
             if (was_alive)
                 stop(conn);
             if (was_alive && !conn->closed[1 - end])
-                tell(net, i, 1 - end, delay_ns);
+                net_tell(net, i, 1 - end, delay_ns);
         }
     }
 }

@@ -211,7 +211,7 @@ bool worker_node_holds(struct node *node, const struct cell_event *event) {
 }
 
 /* What came meanwhile, whether or not a step still runs. */
-static void look(struct node *node) {
+static void worker_node_look(struct node *node) {
     bool in_step = node->in_step;
     node->in_step = false; /* so that it is not held again */
     for (uint32_t k = 0; k < node->n_inbox; k++)
@@ -270,7 +270,7 @@ static void end_step(struct node *node) {
     engine_budget(node->engine, node->budget.n_tokens);
     engine_step_end(node->engine, cell->now_ns, node->sampled);
     engine_turn(node->engine);
-    look(node);
+    worker_node_look(node);
     tick_if_due(node);
 }
 
@@ -281,7 +281,7 @@ static void pass_layers(struct node *node, const struct cell_event *event) {
     if (event->a + 1 == event->b)
         end_step(node);
     else
-        look(node);
+        worker_node_look(node);
 }
 
 static void tick(struct node *node, const struct cell_event *event) {
@@ -304,7 +304,7 @@ void worker_node_event(struct node *node, const struct cell_event *event) {
     else if (event->type == CELL_LAYERS)
         pass_layers(node, event);
     else if (node->in_step && event->c == node->n_steps)
-        look(node);
+        worker_node_look(node);
 }
 
 void worker_node_after(struct node *node) {

@@ -43,7 +43,7 @@ struct bench {
     struct times times[TIMED];
 };
 
-static _Noreturn void fail(const char *what, const char *why) {
+static _Noreturn void gbench_fail(const char *what, const char *why) {
     fprintf(stderr, "gbench: %s: %s\n", what, why);
     exit(1);
 }
@@ -51,7 +51,7 @@ static _Noreturn void fail(const char *what, const char *why) {
 static void *get(size_t n) {
     void *block = calloc(1, n + 1);
     if (!block)
-        fail("memory", "none is left");
+        gbench_fail("memory", "none is left");
     return block;
 }
 
@@ -72,7 +72,7 @@ static int by_size(const void *left, const void *right) {
     return (a > b) - (a < b);
 }
 
-static void tell(const char *name, struct times *times) {
+static void gbench_tell(const char *name, struct times *times) {
     if (times->n > 0)
         qsort(times->us, times->n, sizeof *times->us, by_size);
     printf("%s.n %u\n", name, times->n);
@@ -83,7 +83,7 @@ static void tell(const char *name, struct times *times) {
     printf("%s.max %.3f\n", name, times->us[times->n - 1]);
 }
 
-static uint32_t draw(struct bench *bench) {
+static uint32_t gbench_draw(struct bench *bench) {
     bench->seed = bench->seed * 6364136223846793005u + 1442695040888963407u;
     return (uint32_t)(bench->seed >> 33);
 }
@@ -95,7 +95,7 @@ static uint32_t draw_token(struct bench *bench, const uint32_t *mask, const uint
         n += (uint32_t)__builtin_popcount(mask[i] & among[i]);
     if (n == 0)
         return UINT32_MAX;
-    uint32_t nth = draw(bench) % n;
+    uint32_t nth = gbench_draw(bench) % n;
     for (uint32_t i = 0;; i++) {
         uint32_t word = mask[i] & among[i];
         uint32_t here = (uint32_t)__builtin_popcount(word);
@@ -107,7 +107,8 @@ static uint32_t draw_token(struct bench *bench, const uint32_t *mask, const uint
 }
 
 static uint32_t next_token(struct bench *bench, const uint32_t *mask) {
-    uint32_t token = draw(bench) % 4 == 0 ? draw_token(bench, mask, bench->closers) : UINT32_MAX;
+    uint32_t token =
+        gbench_draw(bench) % 4 == 0 ? draw_token(bench, mask, bench->closers) : UINT32_MAX;
     return token != UINT32_MAX ? token : draw_token(bench, mask, bench->drawable);
 }
 
@@ -125,19 +126,19 @@ static const uint32_t *mask(struct bench *bench, void *grammar, bool is_first) {
 }
 
 /* Draws a text; the tokens (n) are kept. */
-static uint32_t walk(struct bench *bench, void *grammar, uint32_t *tokens) {
+static uint32_t gbench_walk(struct bench *bench, void *grammar, uint32_t *tokens) {
     const struct bench_engine *engine = bench->engine;
     uint32_t n = 0;
     while (n < STEPS_MAX) {
         const uint32_t *bits = mask(bench, grammar, true);
         uint32_t token = bits ? next_token(bench, bits) : UINT32_MAX;
-        if (token == UINT32_MAX || (engine->may_end(grammar) && draw(bench) % 3 == 0))
+        if (token == UINT32_MAX || (engine->may_end(grammar) && gbench_draw(bench) % 3 == 0))
             break;
         double begin = now_us();
         bool is_taken = engine->accept(grammar, token);
         note(&bench->times[ACCEPT], now_us() - begin);
         if (!is_taken)
-            fail(engine->name, "does not take what its mask allows");
+            gbench_fail(engine->name, "does not take what its mask allows");
         tokens[n++] = token;
     }
     return n;
@@ -149,16 +150,16 @@ static void walks(struct bench *bench, void *grammar) {
     uint32_t n[WALKS];
     for (uint32_t i = 0; i < WALKS; i++) {
         if (!engine->reset(grammar))
-            fail(engine->name, "cannot begin anew");
-        n[i] = walk(bench, grammar, tokens[i]);
+            gbench_fail(engine->name, "cannot begin anew");
+        n[i] = gbench_walk(bench, grammar, tokens[i]);
     }
     for (uint32_t i = 0; i < WALKS; i++) {
         if (!engine->reset(grammar))
-            fail(engine->name, "cannot begin anew");
+            gbench_fail(engine->name, "cannot begin anew");
         for (uint32_t k = 0; k < n[i]; k++) {
             mask(bench, grammar, false);
             if (!engine->accept(grammar, tokens[i][k]))
-                fail(engine->name, "does not take what it took before");
+                gbench_fail(engine->name, "does not take what it took before");
         }
     }
 }
@@ -189,7 +190,7 @@ static void small(struct bench *bench, uint32_t i, const char *schema) {
     struct times own = {.us = get((all->n - n_before) * sizeof *own.us), .n = all->n - n_before};
     memcpy(own.us, all->us + n_before, own.n * sizeof *own.us);
     snprintf(name, sizeof name, "schema.%u", i);
-    tell(name, &own);
+    gbench_tell(name, &own);
     free(own.us);
     snprintf(name, sizeof name, "compile_again.%u", i);
     void *again = compile(bench, name, schema, false);
@@ -203,7 +204,7 @@ static char *read_file(const char *path) {
     FILE *file = fopen(path, "rb");
     char *text = get((size_t)4 << 20);
     if (!file)
-        fail(path, "cannot be opened");
+        gbench_fail(path, "cannot be opened");
     size_t n = fread(text, 1, (size_t)4 << 20, file);
     fclose(file);
     text[n] = 0;
@@ -211,7 +212,8 @@ static char *read_file(const char *path) {
 }
 
 /* Both engines' forms of the tokens, and which of them are drawn. */
-static void prepare(struct bench *bench, const struct tokenizer *tokenizer, size_t n_mask_bytes) {
+static void gbench_prepare(struct bench *bench, const struct tokenizer *tokenizer,
+                           size_t n_mask_bytes) {
     uint32_t n = tokenizer_n_tokens(tokenizer);
     size_t n_bytes = 0;
     uint32_t *lengths = get(n * sizeof *lengths);
@@ -253,19 +255,19 @@ static double resident_mib(void) {
     unsigned long pages = 0, resident = 0;
     FILE *file = fopen("/proc/self/statm", "r");
     if (!file || fscanf(file, "%lu %lu", &pages, &resident) != 2)
-        fail("/proc/self/statm", "cannot be read");
+        gbench_fail("/proc/self/statm", "cannot be read");
     fclose(file);
     return (double)resident * (double)sysconf(_SC_PAGESIZE) / (1 << 20);
 }
 
-static void run(struct bench *bench, char *schemas, const char *big) {
+static void gbench_run(struct bench *bench, char *schemas, const char *big) {
     char error[512] = "";
     double before = resident_mib();
     double begin = now_us();
     bench->opened = bench->engine->open(&bench->tokens, error, sizeof error);
     double us = now_us() - begin;
     if (!bench->opened)
-        fail(bench->engine->name, error);
+        gbench_fail(bench->engine->name, error);
     printf("tokens %u\nvocabulary %.3f\n", bench->tokens.n, us / 1e3);
     printf("vocabulary_mib %.1f\n", resident_mib() - before);
     uint32_t n = 0;
@@ -279,7 +281,7 @@ static void run(struct bench *bench, char *schemas, const char *big) {
             bench->engine->free(grammar);
     }
     for (enum timed i = 0; i < TIMED; i++)
-        tell(timed_names[i], &bench->times[i]);
+        gbench_tell(timed_names[i], &bench->times[i]);
     struct bench_figures figures = bench->engine->figures(bench->opened);
     printf("kept_bytes %llu\nkept_bytes_max %llu\ndropped %llu\nmemory_mib %.1f\n",
            (unsigned long long)figures.n_bytes, (unsigned long long)figures.n_bytes_max,
@@ -293,7 +295,7 @@ static void time_clock(void) {
         double begin = now_us();
         note(&times, now_us() - begin);
     }
-    tell("clock", &times);
+    gbench_tell("clock", &times);
     free(times.us);
 }
 
@@ -309,15 +311,15 @@ int main(int argc, char **argv) {
     if (argc == 8) {
         bench.engine = &bench_llguidance;
         if (!bench_llguidance_load(argv[6], argv[7], why, sizeof why))
-            fail(argv[7], why);
+            gbench_fail(argv[7], why);
     }
     if (tokenizer_open_path(argv[1], &tokenizer, &error) != STATUS_OK)
-        fail(argv[1], error.text);
+        gbench_fail(argv[1], error.text);
     bench.seed = strtoull(argv[5], NULL, 10);
-    prepare(&bench, tokenizer, (size_t)strtoull(argv[4], NULL, 10) << 20);
+    gbench_prepare(&bench, tokenizer, (size_t)strtoull(argv[4], NULL, 10) << 20);
     char *schemas = read_file(argv[2]), *big = read_file(argv[3]);
     time_clock();
-    run(&bench, schemas, big);
+    gbench_run(&bench, schemas, big);
     free(schemas);
     free(big);
     free((void *)(uintptr_t)bench.tokens.lengths);

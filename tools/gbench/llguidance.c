@@ -62,7 +62,8 @@ static struct {
 
 static uint64_t n_masks;
 
-static bool find(void *of, const char *name, void *function, char *error, size_t n_error) {
+static bool llguidance_find(void *of, const char *name, void *function, char *error,
+                            size_t n_error) {
     void *found = dlsym(of, name);
     if (!found)
         snprintf(error, n_error, "the library has no %s", name);
@@ -76,17 +77,18 @@ bool bench_llguidance_load(const char *python, const char *path, char *error, si
         snprintf(error, n_error, "%s", dlerror());
         return false;
     }
-    return find(of, "llg_new_tokenizer_v2", &library.new_tokenizer, error, n_error) &&
-           find(of, "llg_free_tokenizer", &library.free_tokenizer, error, n_error) &&
-           find(of, "llg_constraint_init_set_defaults", &library.set_defaults, error, n_error) &&
-           find(of, "llg_new_matcher", &library.new_matcher, error, n_error) &&
-           find(of, "llg_matcher_get_error", &library.get_error, error, n_error) &&
-           find(of, "llg_free_matcher", &library.free_matcher, error, n_error) &&
-           find(of, "llg_matcher_reset", &library.reset, error, n_error) &&
-           find(of, "llg_matcher_compute_mask", &library.compute_mask, error, n_error) &&
-           find(of, "llg_matcher_get_mask", &library.get_mask, error, n_error) &&
-           find(of, "llg_matcher_consume_token", &library.consume, error, n_error) &&
-           find(of, "llg_matcher_is_accepting", &library.is_accepting, error, n_error);
+    return llguidance_find(of, "llg_new_tokenizer_v2", &library.new_tokenizer, error, n_error) &&
+           llguidance_find(of, "llg_free_tokenizer", &library.free_tokenizer, error, n_error) &&
+           llguidance_find(of, "llg_constraint_init_set_defaults", &library.set_defaults, error,
+                           n_error) &&
+           llguidance_find(of, "llg_new_matcher", &library.new_matcher, error, n_error) &&
+           llguidance_find(of, "llg_matcher_get_error", &library.get_error, error, n_error) &&
+           llguidance_find(of, "llg_free_matcher", &library.free_matcher, error, n_error) &&
+           llguidance_find(of, "llg_matcher_reset", &library.reset, error, n_error) &&
+           llguidance_find(of, "llg_matcher_compute_mask", &library.compute_mask, error, n_error) &&
+           llguidance_find(of, "llg_matcher_get_mask", &library.get_mask, error, n_error) &&
+           llguidance_find(of, "llg_matcher_consume_token", &library.consume, error, n_error) &&
+           llguidance_find(of, "llg_matcher_is_accepting", &library.is_accepting, error, n_error);
 }
 
 static void *llguidance_open(const struct bench_tokens *tokens, char *error, size_t n_error) {

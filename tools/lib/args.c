@@ -43,7 +43,7 @@ static unsigned find_row(const struct reading *reading, int key, unsigned n_befo
     return last < reading->n && (reading->rows[last]->flags & ARGS_REPEATS) ? last : reading->n;
 }
 
-static error_t parse(int key, char *text, struct argp_state *state) {
+static error_t parse_args(int key, char *text, struct argp_state *state) {
     const struct reading *reading = state->input;
     unsigned i = find_row(reading, key, state->arg_num);
     if (i == reading->n)
@@ -66,7 +66,7 @@ void args_parse(const struct args *args, int argc, char **argv, void *into) {
             reading.rows[reading.n] = row;
             reading.bases[reading.n++] = (char *)into + args->parts[part].at;
         }
-    const struct argp argp = {options, parse, args->takes, args->about, NULL, NULL, NULL};
+    const struct argp argp = {options, parse_args, args->takes, args->about, NULL, NULL, NULL};
     argp_err_exit_status = EXIT_CONFIG;
     argp_parse(&argp, argc, argv, 0, NULL, &reading);
 }

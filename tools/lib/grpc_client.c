@@ -71,7 +71,7 @@ bool grpc_client_is_sent(const struct grpc_client *client) {
     return client->is_sent;
 }
 
-static void finish(struct grpc_client *client, enum status status, const char *text) {
+static void grpc_client_finish(struct grpc_client *client, enum status status, const char *text) {
     if (!client->is_busy)
         return;
     const struct grpc_events events = client->events;
@@ -85,12 +85,12 @@ static void finish(struct grpc_client *client, enum status status, const char *t
 }
 
 /* The connection cannot go on. */
-static void fail(struct grpc_client *client, enum status status, const char *what) {
+static void grpc_client_fail(struct grpc_client *client, enum status status, const char *what) {
     char text[sizeof client->text], pair[ADDRESS_TEXT_MAX];
     snprintf(text, sizeof text, "%s: %s", address_join(client->url.host, client->url.port, pair),
              what);
     disconnect(client);
-    finish(client, status, text);
+    grpc_client_finish(client, status, text);
 }
 
 /* --- what nghttp2 calls ------------------------------------------------------------------------- */
@@ -159,7 +159,7 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
     if (id != client->id)
         return 0;
     reset(client, NGHTTP2_CANCEL);
-    finish(client, STATUS_CORRUPT, "the answer is not a message of gRPC");
+    grpc_client_finish(client, STATUS_CORRUPT, "the answer is not a message of gRPC");
     return 0;
 }
 
@@ -171,14 +171,14 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, 
     if (client->grpc_status < 0 && client->http_status == 200) {
         snprintf(client->text, sizeof client->text,
                  "the stream ended without grpc-status (code %u)", code);
-        finish(client, STATUS_CLOSED, client->text);
+        grpc_client_finish(client, STATUS_CLOSED, client->text);
     } else if (client->http_status == 0) {
         snprintf(client->text, sizeof client->text, "the stream was reset (code %u)", code);
-        finish(client, STATUS_CLOSED, client->text);
+        grpc_client_finish(client, STATUS_CLOSED, client->text);
     } else if (client->in.n > 0) {
-        finish(client, STATUS_CORRUPT, "the answer ends within a message");
+        grpc_client_finish(client, STATUS_CORRUPT, "the answer ends within a message");
     } else {
-        finish(client, STATUS_OK, client->text);
+        grpc_client_finish(client, STATUS_OK, client->text);
     }
     return 0;
 }
@@ -211,10 +211,10 @@ static void flush(struct grpc_client *client) {
         if (stream_write(client->stream, bytes, (size_t)n) == STATUS_NOMEM)
             n = -1;
     if (n < 0)
-        fail(client, STATUS_NOMEM, "no memory for the request");
+        grpc_client_fail(client, STATUS_NOMEM, "no memory for the request");
 }
 
-static void submit(struct grpc_client *client) {
+static void grpc_client_submit(struct grpc_client *client) {
     char authority[ADDRESS_TEXT_MAX];
     address_join_outside(client->url.host, client->url.port, authority);
     const struct {
@@ -237,7 +237,7 @@ static void submit(struct grpc_client *client) {
     client->n_given = 0;
     int32_t id = nghttp2_submit_request(client->session, NULL, headers, n, &body, NULL);
     if (id < 0) {
-        finish(client, STATUS_NOMEM, nghttp2_strerror(id));
+        grpc_client_finish(client, STATUS_NOMEM, nghttp2_strerror(id));
         return;
     }
     client->id = id;
@@ -254,7 +254,7 @@ static void on_bytes(void *user, const char *bytes, size_t n) {
     bool is_over = taken < 0 || (client->session && !nghttp2_session_want_read(client->session) &&
                                  !nghttp2_session_want_write(client->session));
     if (is_over) /* a GOAWAY of ours: the server broke the protocol */
-        fail(client, STATUS_CORRUPT, "the answer is not HTTP/2");
+        grpc_client_fail(client, STATUS_CORRUPT, "the answer is not HTTP/2");
 }
 
 static void on_gone(void *user, enum status status) {
@@ -262,8 +262,8 @@ static void on_gone(void *user, enum status status) {
     char problem[200]; /* the stream's text goes with it */
     (void)status;
     snprintf(problem, sizeof problem, "%s", stream_problem(client->stream));
-    fail(client, problem[0] ? STATUS_IO : STATUS_CLOSED,
-         problem[0] ? problem : "the connection broke off");
+    grpc_client_fail(client, problem[0] ? STATUS_IO : STATUS_CLOSED,
+                     problem[0] ? problem : "the connection broke off");
 }
 
 static const struct stream_events events = {.data = on_bytes, .gone = on_gone};
@@ -292,11 +292,11 @@ static void on_dialed(void *user, struct stream *stream, enum status status, con
     struct grpc_client *client = user;
     client->stream = stream;
     if (!stream)
-        fail(client, status, problem);
+        grpc_client_fail(client, status, problem);
     else if (open_session(client) != STATUS_OK)
-        fail(client, STATUS_NOMEM, "no memory for the connection");
+        grpc_client_fail(client, STATUS_NOMEM, "no memory for the connection");
     else
-        submit(client);
+        grpc_client_submit(client);
 }
 
 void grpc_client_start(struct grpc_client *client, const char *path, const char *api_key,
@@ -319,7 +319,7 @@ void grpc_client_start(struct grpc_client *client, const char *path, const char 
     buf_append(&client->out, prefix, sizeof prefix);
     buf_append(&client->out, message, n);
     if (buf_status(&client->out) != STATUS_OK) {
-        finish(client, STATUS_NOMEM, "no memory for the request");
+        grpc_client_finish(client, STATUS_NOMEM, "no memory for the request");
         return;
     }
     /* One that the server is closing (GOAWAY) takes no new call. */
@@ -327,7 +327,7 @@ void grpc_client_start(struct grpc_client *client, const char *path, const char 
         !nghttp2_session_check_request_allowed(client->session))
         disconnect(client);
     if (client->session)
-        submit(client);
+        grpc_client_submit(client);
     else
         http_dial(client->loop, &client->url, client->url.is_tls ? client->url.tls_h2 : NULL,
                   &events, on_dialed, client, &client->dial);

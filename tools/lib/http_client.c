@@ -77,7 +77,8 @@ uint64_t http_client_sent_ns(const struct http_client *client) {
     return client->sent_ns;
 }
 
-static void finish(struct http_client *client, enum status status, const struct error *error) {
+static void http_client_finish(struct http_client *client, enum status status,
+                               const struct error *error) {
     if (status != STATUS_OK || !client->keep)
         disconnect(client);
     client->phase = PHASE_IDLE;
@@ -91,7 +92,7 @@ static void http_client_fail(struct http_client *client, enum status status, con
     char pair[ADDRESS_TEXT_MAX];
     error_set(&error, status, "%s: %s", address_join(client->url.host, client->url.port, pair),
               what);
-    finish(client, status, &error);
+    http_client_finish(client, status, &error);
 }
 
 static void begin_connect(struct http_client *client);
@@ -194,7 +195,8 @@ static bool chunk_frame(struct http_client *client, struct cursor *cursor) {
     }
     if (size == 0) {
         if (cursor->n >= n_line + 2)
-            finish(client, STATUS_OK, NULL); /* trailers are not used by any server we talk to */
+            http_client_finish(client, STATUS_OK,
+                               NULL); /* trailers are not used by any server we talk to */
         return false;
     }
     pass(cursor, n_line);
@@ -214,7 +216,7 @@ static bool read_body(struct http_client *client, struct cursor *cursor) {
             continue;
         }
         if (client->framing == FRAMING_LENGTH && client->body_left == 0) {
-            finish(client, STATUS_OK, NULL);
+            http_client_finish(client, STATUS_OK, NULL);
             return false;
         }
         size_t n = cursor->n;
@@ -288,7 +290,7 @@ static void on_gone(void *user, enum status status) {
         http_client_fail(client, STATUS_IO, problem);
     else if (status == STATUS_CLOSED && client->phase == PHASE_BODY &&
              client->framing == FRAMING_CLOSE)
-        finish(client, STATUS_OK, NULL);
+        http_client_finish(client, STATUS_OK, NULL);
     else
         lost(client, problem[0] ? STATUS_IO : STATUS_CLOSED,
              status == STATUS_CLOSED ? "connection closed before the answer's end"

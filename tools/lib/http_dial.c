@@ -46,7 +46,7 @@ void http_dial_abort(struct http_dial **owner) {
     free(dial);
 }
 
-static void fail(struct http_dial *dial, enum status status, const char *problem) {
+static void http_dial_fail(struct http_dial *dial, enum status status, const char *problem) {
     http_dialed_fn *fn = dial->fn;
     void *user = dial->user;
     http_dial_abort(dial->owner);
@@ -74,7 +74,7 @@ static void on_connected(void *user, unsigned happened) {
                                           dial->events, dial->user, &stream)
                   : stream_new(dial->loop, dial->fd, dial->events, dial->user, &stream);
     if (status != STATUS_OK) {
-        fail(dial, STATUS_IO, "cannot open the connection");
+        http_dial_fail(dial, STATUS_IO, "cannot open the connection");
         return;
     }
     dial->fd = -1;
@@ -84,7 +84,7 @@ static void on_connected(void *user, unsigned happened) {
     fn(owner, stream, STATUS_OK, "");
 }
 
-static int begin(const struct addrinfo *to) {
+static int http_dial_begin(const struct addrinfo *to) {
     int one = 1;
     int fd = socket(to->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
@@ -102,15 +102,15 @@ static int begin(const struct addrinfo *to) {
  * what the one before met. */
 static void try_next(struct http_dial *dial, int problem) {
     while (dial->fd < 0 && dial->next) {
-        dial->fd = begin(dial->next);
+        dial->fd = http_dial_begin(dial->next);
         problem = errno;
         dial->next = dial->next->ai_next;
     }
     if (dial->fd < 0)
-        fail(dial, STATUS_CLOSED, strerror(problem));
+        http_dial_fail(dial, STATUS_CLOSED, strerror(problem));
     else if (loop_watch_new(dial->loop, dial->fd, on_connected, dial, &dial->watch) != STATUS_OK ||
              loop_watch_set(dial->watch, LOOP_WRITE) != STATUS_OK)
-        fail(dial, STATUS_IO, "cannot watch the connection");
+        http_dial_fail(dial, STATUS_IO, "cannot watch the connection");
 }
 
 void http_dial(struct loop *loop, const struct http_url *url, struct tls_context *tls,
@@ -135,7 +135,7 @@ void http_dial(struct loop *loop, const struct http_url *url, struct tls_context
     const char *host = address_is_any(url->host) ? NULL : url->host;
     int problem = getaddrinfo(host, url->port, &hints, &dial->found);
     if (problem != 0) {
-        fail(dial, STATUS_IO, gai_strerror(problem));
+        http_dial_fail(dial, STATUS_IO, gai_strerror(problem));
         return;
     }
     dial->next = dial->found;

@@ -258,8 +258,8 @@ static size_t piece_of(const struct asked *of, size_t at, size_t most) {
 }
 
 /* Rank 0: what lies in the other ranks' places goes to its columns. */
-static enum status collect(struct shm *shm, float *out, size_t n_rows, size_t out_stride,
-                           size_t at) {
+static enum status shm_collect(struct shm *shm, float *out, size_t n_rows, size_t out_stride,
+                               size_t at) {
     for (uint32_t rank = 1; rank < shm->head.n_ranks; rank++) {
         struct asked of = asked_by(shm, rank);
         if (of.n != n_rows || of.column_begin > out_stride ||
@@ -281,8 +281,8 @@ static size_t longest_part(const struct shm *shm) {
     return longest;
 }
 
-static enum status gather(struct comm *comm, float *out, size_t out_stride, const float *part,
-                          size_t n_rows, size_t column_begin, size_t n_columns) {
+static enum status shm_gather(struct comm *comm, float *out, size_t out_stride, const float *part,
+                              size_t n_rows, size_t column_begin, size_t n_columns) {
     struct shm *shm = (struct shm *)comm;
     size_t most = shm->place_floats, longest;
     struct asked asked = {
@@ -299,7 +299,7 @@ static enum status gather(struct comm *comm, float *out, size_t out_stride, cons
         TRY(meet_for(shm, &asked));
         longest = longest_part(shm);
         if (out)
-            TRY(collect(shm, out, n_rows, out_stride, (size_t)asked.at));
+            TRY(shm_collect(shm, out, n_rows, out_stride, (size_t)asked.at));
         shm->side ^= 1;
         asked.at += most;
     } while (asked.at < longest);
@@ -325,7 +325,7 @@ const struct comm_kind comm_shm = {
     .open = open_rank,
     .close = close_rank,
     .all_reduce = all_reduce,
-    .gather = gather,
+    .gather = shm_gather,
     .barrier = barrier,
     .abort = abort_group,
     .health = health,

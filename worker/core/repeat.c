@@ -54,7 +54,7 @@ static const struct sequence *first_of(const struct list *head) {
 }
 
 /* Why the step is not repeated, and one sequence for whose sake. */
-static enum repeat refuse(struct engine *engine, const struct sequence **about) {
+static enum repeat repeat_refuse(struct engine *engine, const struct sequence **about) {
     const struct schedule *schedule = &engine->schedule;
     uint32_t n_room = prefix_cache_available(&engine->cache);
     if (schedule->n_prefill > 0) {
@@ -85,7 +85,7 @@ static enum repeat refuse(struct engine *engine, const struct sequence **about) 
     return REPEAT_GRANTED;
 }
 
-static void grow(struct engine *engine, struct sequence *sequence, uint32_t n) {
+static void repeat_grow(struct engine *engine, struct sequence *sequence, uint32_t n) {
     enum status status =
         prefix_cache_take(&engine->cache, n, sequence->blocks[sequence->n_blocks - 1], KV_USED,
                           sequence->blocks + sequence->n_blocks);
@@ -98,7 +98,7 @@ static void add_rows(struct engine *engine) {
         const struct plan_row *row = &engine->rows[i];
         struct sequence *sequence = &engine->sequences.slots[row->slot];
         ASSERT(row->n_tokens == 1 && row->sample && sequence->n_steps == 1);
-        grow(engine, sequence, n_missing(engine, row));
+        repeat_grow(engine, sequence, n_missing(engine, row));
         engine->rows_ahead[i] = (struct plan_row){.slot = row->slot,
                                                   .begin = row->begin + 1,
                                                   .n_tokens = 1,
@@ -114,7 +114,7 @@ enum repeat engine_repeat(struct engine *engine, uint64_t now_ns, struct plan *p
     const struct sequence *about;
     ASSERT(engine->in_flight && engine->n_rows_ahead == 0);
     engine->now_ns = now_ns;
-    enum repeat repeat = refuse(engine, &about);
+    enum repeat repeat = repeat_refuse(engine, &about);
     engine->repeats.n[repeat]++;
     if (repeat == REPEAT_GRANTED)
         add_rows(engine);

@@ -10,7 +10,7 @@ void run_queue_account(struct engine *engine, struct sequence *sequence) {
     sequence->n_queued = n;
 }
 
-static void enter(struct engine *engine, struct sequence *sequence, enum queue queue) {
+static void run_queue_enter(struct engine *engine, struct sequence *sequence, enum queue queue) {
     ASSERT(sequence->queue == QUEUE_NONE);
     if (sequence->ready_ns == 0)
         sequence->ready_ns = engine->now_ns;
@@ -44,7 +44,7 @@ void run_queue_hold(struct engine *engine, struct sequence *sequence) {
     if (sequence->arrival == 0)
         sequence->arrival = ++engine->schedule.n_arrivals;
     list_push_back(&engine->schedule.held, &sequence->at);
-    enter(engine, sequence, QUEUE_HELD);
+    run_queue_enter(engine, sequence, QUEUE_HELD);
 }
 
 void run_queue_wait(struct engine *engine, struct sequence *sequence) {
@@ -56,19 +56,19 @@ void run_queue_wait(struct engine *engine, struct sequence *sequence) {
            run_queue_before(sequence, list_entry(at->prev, struct sequence, at)))
         at = at->prev;
     list_insert_before(at, &sequence->at);
-    enter(engine, sequence, QUEUE_WAITING);
+    run_queue_enter(engine, sequence, QUEUE_WAITING);
 }
 
 void run_queue_prefill(struct engine *engine, struct sequence *sequence) {
     list_push_back(&engine->schedule.prefill, &sequence->at);
-    enter(engine, sequence, QUEUE_PREFILL);
+    run_queue_enter(engine, sequence, QUEUE_PREFILL);
 }
 
 void run_queue_decode(struct engine *engine, struct sequence *sequence) {
     if (sequence->arrival == 0)
         sequence->arrival = ++engine->schedule.n_arrivals;
     list_push_back(&engine->schedule.decode, &sequence->at);
-    enter(engine, sequence, QUEUE_DECODE);
+    run_queue_enter(engine, sequence, QUEUE_DECODE);
 }
 
 bool run_queue_is_full(const struct engine *engine) {

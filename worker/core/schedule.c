@@ -40,7 +40,7 @@ static void preempt(struct engine *engine, struct sequence *sequence, const stru
 }
 
 /* A block for the token that is computed next. Answers false when the sequence had to go itself. */
-static bool grow(struct engine *engine, struct sequence *sequence) {
+static bool schedule_grow(struct engine *engine, struct sequence *sequence) {
     uint32_t n_need = engine_blocks_for(engine, sequence->n_tokens);
     while (sequence->n_blocks < n_need) {
         uint32_t n = sequence->n_blocks;
@@ -97,7 +97,7 @@ static void plan_decode(struct engine *engine, struct room *room, uint32_t n_max
     }
     for (uint32_t i = 0; i < n_picks; i++) {
         struct sequence *sequence = &engine->sequences.slots[schedule->picks[i]];
-        if (sequence->queue == QUEUE_DECODE && !grow(engine, sequence))
+        if (sequence->queue == QUEUE_DECODE && !schedule_grow(engine, sequence))
             continue;
     }
     for (uint32_t i = 0; i < n_picks; i++) {
@@ -145,7 +145,7 @@ static void count_prefix(struct engine *engine, struct sequence *sequence, uint3
 
 /* All blocks of its tokens, cached ones where there are, or STATUS_BUSY. The last token is computed
  * in any case, so that there are logits to sample from. */
-static enum status admit(struct engine *engine, struct sequence *sequence) {
+static enum status schedule_admit(struct engine *engine, struct sequence *sequence) {
     struct map_key last;
     uint32_t n_unused;
     uint32_t n_need = engine_blocks_for(engine, sequence->n_tokens);
@@ -201,7 +201,7 @@ static void plan_waiting(struct engine *engine, struct room *room) {
             continue;
         }
         /* Nobody overtakes the first: a long prompt would wait for ever. */
-        if (admit(engine, sequence) != STATUS_OK)
+        if (schedule_admit(engine, sequence) != STATUS_OK)
             return;
         add_row(engine, sequence, room);
     }

@@ -147,8 +147,8 @@ static void leave_tombstone(struct engine *engine, const struct peer_link *peer_
         tombstones_add(&engine->tombstones, req, attempt);
 }
 
-static void forget(struct engine *engine, struct peer_link *peer_link,
-                   const struct forget *message) {
+static void session_forget(struct engine *engine, struct peer_link *peer_link,
+                           const struct forget *message) {
     for (uint32_t i = 0; i < message->n && i < MESSAGE_ENTRIES_MAX; i++) {
         struct sequence *sequence = find_own(engine, peer_link, message->attempts[i].req);
         bool found = sequence && sequence->attempt == message->attempts[i].attempt;
@@ -263,7 +263,7 @@ void session_message(struct engine *engine, struct peer_link *peer_link,
         submit_request(engine, peer_link, &message->u.submit);
         break;
     case MESSAGE_FORGET:
-        forget(engine, peer_link, &message->u.forget);
+        session_forget(engine, peer_link, &message->u.forget);
         break;
     case MESSAGE_RESEND:
         resend(engine, peer_link, &message->u.resend);

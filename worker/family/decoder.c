@@ -207,8 +207,9 @@ static enum status place_slopes(struct decoder *decoder) {
     return status;
 }
 
-static enum status prepare(struct family_model *model, const struct kernels *kernels,
-                           struct kernels_ctx *ctx, struct comm *comm, struct error *error) {
+static enum status decoder_prepare(struct family_model *model, const struct kernels *kernels,
+                                   struct kernels_ctx *ctx, struct comm *comm,
+                                   struct error *error) {
     struct decoder *decoder = (struct decoder *)model;
     const struct model_config *config = &decoder->config;
     decoder->kernels = kernels;
@@ -231,6 +232,6 @@ const struct family_network family_decoder = {
     .open = open_model,
     .close = close_model,
     .scratch_bytes = decoder_scratch_bytes,
-    .prepare = prepare,
+    .prepare = decoder_prepare,
     .forward = decoder_forward,
 };

@@ -226,7 +226,8 @@ static enum status shared_expert(const struct lister *list, struct experts *expe
                         &(struct slot_inputs){dim, 0, dim}, true, list->error);
 }
 
-static enum status mixture(const struct lister *list, struct decoder_layer *layer, uint32_t index) {
+static enum status decoder_list_mixture(const struct lister *list, struct decoder_layer *layer,
+                                        uint32_t index) {
     const struct decoder *decoder = list->decoder;
     const struct model_config *config = &decoder->config;
     uint32_t n = config->moe.n_experts;
@@ -267,7 +268,7 @@ static enum status list_layer(const struct lister *list, uint32_t index) {
     TRY(back(list, &layer->out, out, config->n_heads * head_dim, heads, config->out_bias));
     TRY(vector(list, &layer->ffn_norm, index, names->ffn_norm, config->dim));
     if (config_is_moe_layer(config, index))
-        return mixture(list, layer, index);
+        return decoder_list_mixture(list, layer, index);
     return dense(list, &layer->ffn, index);
 }
 

@@ -24,8 +24,8 @@ static enum status no_memory(struct error *error) {
     return error_set(error, STATUS_NOMEM, "no memory for the list of tensors");
 }
 
-static enum status add(struct slots *slots, const char *name, struct slot **slot,
-                       struct error *error) {
+static enum status slots_add(struct slots *slots, const char *name, struct slot **slot,
+                             struct error *error) {
     if (slots->n == SLOTS_MAX)
         return error_set(error, STATUS_LIMIT, "the model has more than %u tensors", SLOTS_MAX);
     if (slots->n == slots->size) {
@@ -66,7 +66,7 @@ enum status slots_matrix(struct slots *slots, const struct model *model, struct 
                          const struct slot_rows *rows, uint32_t n_parts,
                          const struct slot_inputs *inputs, bool exact, struct error *error) {
     struct slot *slot;
-    TRY(add(slots, rows[0].stem, &slot, error));
+    TRY(slots_add(slots, rows[0].stem, &slot, error));
     struct weight_part *parts = arena_alloc(&slots->arena, n_parts * sizeof *parts);
     struct weight_tensor *tensors = arena_alloc(&slots->arena, n_parts * sizeof *tensors);
     if (!parts || !tensors)
@@ -113,7 +113,7 @@ static enum status add_vector(struct slots *slots, const char *name, const float
                               uint32_t n, uint32_t n_pieces, struct slot_piece **pieces,
                               struct error *error) {
     struct slot *slot;
-    TRY(add(slots, name, &slot, error));
+    TRY(slots_add(slots, name, &slot, error));
     *pieces = arena_alloc(&slots->arena, n_pieces * sizeof **pieces);
     if (!*pieces)
         return no_memory(error);

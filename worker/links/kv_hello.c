@@ -40,8 +40,8 @@ static const char *mismatch(const struct kv_links *kv, const struct kv_hello *he
     return NULL;
 }
 
-static void refuse(struct kv_links *kv, uint32_t link, const struct kv_hello *hello,
-                   const char *why) {
+static void kv_hello_refuse(struct kv_links *kv, uint32_t link, const struct kv_hello *hello,
+                            const char *why) {
     struct kv_link peer = {0};
     struct message message = {.type = MESSAGE_ABORT, .u.transfer_end = {.reason = REASON_MISMATCH}};
     memcpy(peer.name, hello->name, sizeof peer.name);
@@ -72,7 +72,7 @@ void kv_hello_accept(struct kv_links *kv, uint64_t now_ns, uint32_t link,
     const char *why = mismatch(kv, hello);
     struct kv_link *peer = kv_link_take(kv);
     if (why || !peer) {
-        refuse(kv, link, hello, why ? why : "too many KV links");
+        kv_hello_refuse(kv, link, hello, why ? why : "too many KV links");
         return;
     }
     *peer = (struct kv_link){.accepted = true,
@@ -81,7 +81,7 @@ void kv_hello_accept(struct kv_links *kv, uint64_t now_ns, uint32_t link,
     memcpy(peer->name, hello->name, sizeof peer->name);
     if (open_receiver(kv, hello, peer, &error) != STATUS_OK) {
         kv_link_forget(peer);
-        refuse(kv, link, hello, error.text);
+        kv_hello_refuse(kv, link, hello, error.text);
         return;
     }
     const char *transport = peer->receiver->transport->name;

@@ -18,7 +18,7 @@ struct lookup {
     uint32_t n_taken; /* of the addresses, round and round */
 };
 
-static bool split(const char *endpoint, struct address *address) {
+static bool lookup_split(const char *endpoint, struct address *address) {
     struct in_addr ignored;
     return strncmp(endpoint, SCHEME, strlen(SCHEME)) == 0 &&
            address_split(endpoint + strlen(SCHEME), address) && !address_is_any(address->host) &&
@@ -27,13 +27,13 @@ static bool split(const char *endpoint, struct address *address) {
 
 bool lookup_is_for(const char *endpoint) {
     struct address address;
-    return split(endpoint, &address);
+    return lookup_split(endpoint, &address);
 }
 
 enum status lookup_new(const char *endpoint, const char *server, struct lookup **lookup,
                        struct error *error) {
     struct lookup *made = calloc(1, sizeof *made);
-    if (!made || !split(endpoint, &made->address)) {
+    if (!made || !lookup_split(endpoint, &made->address)) {
         free(made);
         return error_set(error, STATUS_NOMEM, "no memory to look for %s", endpoint);
     }

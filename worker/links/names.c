@@ -34,7 +34,7 @@ bool names_is_one(const char *endpoint) {
     return strncmp(endpoint, SCHEME, strlen(SCHEME)) == 0;
 }
 
-static enum status split(const char *endpoint, struct address *address, struct error *error) {
+static enum status names_split(const char *endpoint, struct address *address, struct error *error) {
     if (!address_split(endpoint + strlen(SCHEME), address) || !address->host[0] ||
         strpbrk(address->host, " \t/,") || strtoul(address->port, NULL, 10) == 0)
         return error_set(error, STATUS_INVALID, "\"%s\" is not dns://NAME:PORT", endpoint);
@@ -43,11 +43,11 @@ static enum status split(const char *endpoint, struct address *address, struct e
 
 enum status names_check(const char *endpoint, struct error *error) {
     struct address address;
-    return names_is_one(endpoint) ? split(endpoint, &address, error) : STATUS_OK;
+    return names_is_one(endpoint) ? names_split(endpoint, &address, error) : STATUS_OK;
 }
 
-static enum status start(struct names *names, const char *const *routers, const char *server,
-                         struct error *error) {
+static enum status names_start(struct names *names, const char *const *routers, const char *server,
+                               struct error *error) {
     const char *hosts[DNS_NAMES_MAX];
     uint32_t n_hosts = 0;
     for (uint32_t i = 0; i < names->n_told; i++) {
@@ -55,7 +55,7 @@ static enum status start(struct names *names, const char *const *routers, const 
         *told = (struct told){.endpoint = routers[i], .at = NOT_A_NAME};
         if (!names_is_one(routers[i]))
             continue;
-        TRY(split(routers[i], &told->address, error));
+        TRY(names_split(routers[i], &told->address, error));
         if (n_hosts == DNS_NAMES_MAX)
             return error_set(error, STATUS_LIMIT, "%s: more than %d names", routers[i],
                              DNS_NAMES_MAX);
@@ -80,7 +80,7 @@ enum status names_open(const char *const *routers, uint32_t n, uint32_t n_max, c
     made->told = calloc(n, sizeof *made->told);
     made->list = calloc(n_max, sizeof *made->list);
     enum status status = made->told && made->list
-                             ? start(made, routers, server, error)
+                             ? names_start(made, routers, server, error)
                              : error_set(error, STATUS_NOMEM, "no memory for names");
     if (status != STATUS_OK)
         names_close(made);
@@ -99,7 +99,7 @@ void names_close(struct names *names) {
 }
 
 /* A line at once when a name fails, one a minute while it does, and one with every new answer. */
-static void say(struct told *told, bool is_new, uint64_t now_ns) {
+static void names_say(struct told *told, bool is_new, uint64_t now_ns) {
     const struct dns_answer *answer = &told->answer;
     char name[sizeof told->address.host + 16], addresses[512] = "", shown[2 * sizeof addresses];
     log_text(name, sizeof name, told->address.host);
@@ -119,7 +119,7 @@ static void say(struct told *told, bool is_new, uint64_t now_ns) {
              log_text(shown, sizeof shown, addresses));
 }
 
-static void add(struct names *names, struct names_list *list, const char *endpoint) {
+static void names_add(struct names *names, struct names_list *list, const char *endpoint) {
     for (uint32_t i = 0; i < list->n; i++)
         if (strcmp(names->list[i], endpoint) == 0)
             return;
@@ -137,19 +137,19 @@ bool names_look(struct names *names, uint64_t now_ns, struct names_list *list) {
             continue;
         bool is_new = dns_take(names->dns, told->at, &told->answer);
         any_new |= is_new;
-        say(told, is_new, now_ns);
+        names_say(told, is_new, now_ns);
     }
     *list = (struct names_list){.all = names->list};
     for (uint32_t i = 0; any_new && i < names->n_told; i++) {
         const struct told *told = &names->told[i];
         char endpoint[MESSAGE_ENDPOINT_MAX];
         if (told->at == NOT_A_NAME)
-            add(names, list, told->endpoint);
+            names_add(names, list, told->endpoint);
         for (uint32_t at = 0; told->at != NOT_A_NAME && at < told->answer.n; at++) {
             char pair[ADDRESS_TEXT_MAX];
             snprintf(endpoint, sizeof endpoint, "tcp://%.249s",
                      address_join(told->answer.addresses[at], told->address.port, pair));
-            add(names, list, endpoint);
+            names_add(names, list, endpoint);
         }
     }
     return any_new;

@@ -58,7 +58,7 @@ static bool terms_sound(const struct rank_terms *terms) {
 }
 
 /* Asks for ranks. STATUS_BUSY: the leader left before it answered; a later start may find another. */
-static enum status join(struct follow *follow, struct error *error) {
+static enum status follow_join(struct follow *follow, struct error *error) {
     struct rank_message message = {.type = RANK_JOIN, .u.join.n_ranks = follow->options->n_ranks};
     int fds[COMM_RANKS_MAX];
     uint32_t n_fds = 0;
@@ -92,7 +92,7 @@ static enum status join(struct follow *follow, struct error *error) {
 
 /* Waits for the leader's goodbye, its death, or a stop of our own. A rank may hang in a collective
  * meanwhile, so the two latter end the process from here. */
-static void *watch(void *arg) {
+static void *follow_watch(void *arg) {
     struct follow *follow = arg;
     struct pollfd polled[2] = {{.fd = follow->fd, .events = POLLIN},
                                {.fd = follow->wake_fd, .events = POLLIN}};
@@ -122,7 +122,7 @@ static void *watch(void *arg) {
     }
 }
 
-static enum status load(struct follow *follow, struct error *error) {
+static enum status follow_load(struct follow *follow, struct error *error) {
     const struct rank_terms *terms = &follow->terms;
     struct rank_options options = {
         .model = follow->model,
@@ -164,11 +164,11 @@ static enum status say_ready(struct follow *follow, struct error *error) {
 static enum status open_all(struct follow *follow, struct error *error) {
     struct model_options how = {.dummy = follow->options->dummy};
     TRY(model_open(follow->options->model, &how, &follow->model, error));
-    TRY(join(follow, error));
-    if (pthread_create(&follow->watcher, NULL, watch, follow) != 0)
+    TRY(follow_join(follow, error));
+    if (pthread_create(&follow->watcher, NULL, follow_watch, follow) != 0)
         return error_set(error, STATUS_NOMEM, "no thread that watches the leader");
     follow->watching = true;
-    enum status status = load(follow, error);
+    enum status status = follow_load(follow, error);
     if (status != STATUS_OK) {
         struct rank_message failed = {.type = RANK_FAILED, .u.failed.status = status};
         snprintf(failed.u.failed.text, sizeof failed.u.failed.text, "%s", error->text);

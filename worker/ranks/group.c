@@ -39,7 +39,7 @@ static enum status map(struct group_memory *group, size_t board_at) {
 }
 
 /* The size is sealed and the pages are there: no access of a follower's can raise SIGBUS. */
-static enum status make(struct group_memory *group, size_t board_at) {
+static enum status group_make(struct group_memory *group, size_t board_at) {
     int refused;
     group->fd = memfd_create("tandem-ranks", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (group->fd < 0)
@@ -62,7 +62,7 @@ enum status group_memory_make(struct group_memory *group, const struct group_siz
     if (lay_out(group, sizes, &board_at) != STATUS_OK)
         return error_set(error, STATUS_LIMIT, "steps for %u ranks are more than memory can be",
                          sizes->board.n_ranks);
-    enum status status = make(group, board_at);
+    enum status status = group_make(group, board_at);
     if (status != STATUS_OK) {
         int refused = errno;
         group_memory_fini(group);
@@ -126,8 +126,9 @@ static void *rank_main(void *arg) {
     return NULL;
 }
 
-static enum status start(struct rank_thread *thread, const struct rank_options *options,
-                         uint32_t rank, const struct group_memory *group, struct error *error) {
+static enum status group_start(struct rank_thread *thread, const struct rank_options *options,
+                               uint32_t rank, const struct group_memory *group,
+                               struct error *error) {
     *thread = (struct rank_thread){.options = *options, .board = group->board};
     TRY(comm_kind_of_host()->open(group->collectives, group->n_collectives, rank, &thread->comm,
                                   error));
@@ -148,8 +149,8 @@ enum status rank_threads_start(struct rank_threads *threads, const struct rank_o
     if (!threads->threads)
         return error_set(error, STATUS_NOMEM, "no memory for %u ranks", n);
     for (; threads->n_started < n; threads->n_started++)
-        TRY(start(&threads->threads[threads->n_started], options,
-                  options->rank + threads->n_started, group, error));
+        TRY(group_start(&threads->threads[threads->n_started], options,
+                        options->rank + threads->n_started, group, error));
     return STATUS_OK;
 }
 

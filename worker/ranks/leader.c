@@ -25,7 +25,7 @@ static const char *ranks_text(const struct follower *follower, char text[32]) {
     return text;
 }
 
-static void refuse(int fd, pid_t pid, const char *why) {
+static void leader_refuse(int fd, pid_t pid, const char *why) {
     struct rank_message message = {.type = RANK_REFUSED, .u.failed.status = STATUS_INVALID};
     char text[ERROR_TEXT_MAX];
     snprintf(message.u.failed.text, sizeof message.u.failed.text, "%s", why);
@@ -57,20 +57,20 @@ static void take_in(struct leader *leader, const struct leader_options *options,
     uint32_t n_fds = 0, n_left = options->terms.n_ranks - *next;
     pid_t pid = 0;
     if (rank_wire_peer(fd, &pid) != STATUS_OK) {
-        refuse(fd, pid, "it belongs to another user");
+        leader_refuse(fd, pid, "it belongs to another user");
         return;
     }
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     if (rank_wire_receive(fd, &message, fds, &n_fds) != STATUS_OK || message.type != RANK_JOIN) {
         rank_wire_close(fds, n_fds);
-        refuse(fd, pid, "its first message is not a request to join");
+        leader_refuse(fd, pid, "its first message is not a request to join");
         return;
     }
     rank_wire_close(fds, n_fds);
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &none, sizeof none);
     const char *why = misfit(&message.u.join, options, n_left);
     if (why) {
-        refuse(fd, pid, why);
+        leader_refuse(fd, pid, why);
         return;
     }
     *follower = (struct follower){.fd = fd, .pid = pid, .rank_begin = *next};
@@ -212,7 +212,7 @@ _Noreturn static void end_with(const struct follower *follower) {
     exit_now(EXIT_FAILURE);
 }
 
-static void *watch(void *arg) {
+static void *leader_watch(void *arg) {
     const struct leader *leader = arg;
     struct pollfd polled[COMM_RANKS_MAX + 1];
     for (;;) {
@@ -242,7 +242,7 @@ enum status leader_ready(struct leader *leader, const char *numerics,
         }
     }
     leader->wake_fd = eventfd(0, EFD_CLOEXEC);
-    if (leader->wake_fd < 0 || pthread_create(&leader->watcher, NULL, watch, leader) != 0)
+    if (leader->wake_fd < 0 || pthread_create(&leader->watcher, NULL, leader_watch, leader) != 0)
         return error_set(error, STATUS_NOMEM, "no thread that watches the followers");
     leader->watching = true;
     return STATUS_OK;

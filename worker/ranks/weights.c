@@ -127,7 +127,8 @@ static enum status fill_matrix(struct weights *weights, const struct slot *slot,
     return status;
 }
 
-static enum status fill(struct weights *weights, const struct slots *slots, struct error *error) {
+static enum status weights_fill(struct weights *weights, const struct slots *slots,
+                                struct error *error) {
     size_t at = 0;
     for (uint32_t i = 0; i < slots->n; i++) {
         const struct slot *slot = &slots->slots[i];
@@ -157,7 +158,7 @@ enum status weights_load(struct weights *weights, const struct slots *slots,
         return error_set(error, STATUS_NOMEM, "no memory for %zu bytes of weights",
                          weights->n_bytes);
     atomic_fetch_add(&n_bytes_known, weights->n_bytes);
-    enum status status = fill(weights, slots, error);
+    enum status status = weights_fill(weights, slots, error);
     if (status != STATUS_OK)
         weights_fini(weights);
     return status;

@@ -45,7 +45,7 @@ enum status constraint_init(struct constraint *constraint,
     return STATUS_NOMEM;
 }
 
-static void leave(struct constraint *constraint, struct constrained *at) {
+static void constraint_leave(struct constraint *constraint, struct constrained *at) {
     constraint->n_open -= at->serial != 0;
     grammar_state_free(at->state);
     *at = (struct constrained){0};
@@ -53,7 +53,7 @@ static void leave(struct constraint *constraint, struct constrained *at) {
 
 void constraint_fini(struct constraint *constraint) {
     for (uint32_t i = 0; constraint->slots && i < constraint->options.max_slots; i++)
-        leave(constraint, &constraint->slots[i]);
+        constraint_leave(constraint, &constraint->slots[i]);
     grammars_close(&constraint->grammars);
     free(constraint->slots);
     free(constraint->bits);
@@ -61,8 +61,8 @@ void constraint_fini(struct constraint *constraint) {
     memset(constraint, 0, sizeof *constraint);
 }
 
-static void take(const struct constraint *constraint, struct constrained *at,
-                 const struct grammars_made *made) {
+static void constraint_take(const struct constraint *constraint, struct constrained *at,
+                            const struct grammars_made *made) {
     at->state = made->state;
     at->n_followed = made->n_followed;
     at->n_steps = steps_max(constraint);
@@ -74,7 +74,7 @@ enum status constraint_open(struct constraint *constraint, uint32_t slot, uint64
     const struct sampling *sampling = &submit->sampling;
     struct constrained *at = &constraint->slots[slot];
     struct grammars_made made;
-    leave(constraint, at);
+    constraint_leave(constraint, at);
     enum status status = grammars_ask(
         &constraint->grammars, (struct span){(const char *)sampling->grammar, sampling->n_grammar},
         slot, serial, submit->tokens + submit->n_prompt, submit->n_tokens - submit->n_prompt,
@@ -84,7 +84,7 @@ enum status constraint_open(struct constraint *constraint, uint32_t slot, uint64
     at->serial = serial;
     constraint->n_open++;
     if (status == STATUS_OK)
-        take(constraint, at, &made);
+        constraint_take(constraint, at, &made);
     return status;
 }
 
@@ -96,7 +96,7 @@ static void sweep(struct constraint *constraint, const struct engine *engine) {
             continue;
         engine_sequence(engine, i, 0, &view);
         if (view.serial != constraint->slots[i].serial)
-            leave(constraint, &constraint->slots[i]);
+            constraint_leave(constraint, &constraint->slots[i]);
     }
 }
 
@@ -108,7 +108,7 @@ void constraint_look(struct constraint *constraint, struct engine *engine, uint6
             grammar_state_free(made.state);
             continue;
         }
-        take(constraint, at, &made);
+        constraint_take(constraint, at, &made);
         engine_constrained(engine, now_ns, made.slot, made.serial, made.status);
     }
     if (constraint->n_open > 0 && now_ns - constraint->swept_ns >= SWEEP_NS) {
@@ -132,7 +132,7 @@ static void set_back(struct constrained *at, uint32_t n) {
 }
 
 /* Brings the state up to its sequence. */
-static void follow(struct constrained *at, const struct sequence_view *view) {
+static void constraint_follow(struct constrained *at, const struct sequence_view *view) {
     uint32_t n = view->n_tokens - view->n_prompt;
     if (n < at->n_followed) {
         set_back(at, n);
@@ -161,7 +161,8 @@ static void put_bits(const struct constraint *constraint, uint32_t *bits, const 
 }
 
 /* Text and special tokens that the grammar lets follow: none where there is no telling. */
-static void fill(const struct constraint *constraint, struct constrained *at, uint32_t *bits) {
+static void constraint_fill(const struct constraint *constraint, struct constrained *at,
+                            uint32_t *bits) {
     const struct grammar_mask *mask;
     uint32_t n_tokens = constraint->grammars.vocabulary->n_tokens;
     ASSERT(n_tokens <= constraint->options.n_vocab);
@@ -217,8 +218,8 @@ void constraint_mask(struct constraint *constraint, uint32_t row, uint32_t slot,
     memset(bits, 0, constraint->n_words * sizeof *bits);
     if (at->serial != view->serial || !at->state)
         return; /* it was given up */
-    follow(at, view);
-    fill(constraint, at, bits);
+    constraint_follow(at, view);
+    constraint_fill(constraint, at, bits);
     put_ends(constraint, at, view, params, bits);
     constraint->figures.n_masks++;
     constraint->figures.masks_ns += clock_now_ns() - begin_ns;

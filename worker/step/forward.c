@@ -68,8 +68,9 @@ static struct group_sizes group_sizes_of(const struct rank_options *options,
 }
 
 /* The other processes, if some ranks are not held here. */
-static enum status gather(struct forward *forward, const struct rank_options *options,
-                          const struct group_sizes *sizes, uint32_t n_here, struct error *error) {
+static enum status forward_gather(struct forward *forward, const struct rank_options *options,
+                                  const struct group_sizes *sizes, uint32_t n_here,
+                                  struct error *error) {
     struct leader_options leader = {.address = options->rank_listen,
                                     .terms = {.rank_begin = n_here,
                                               .n_ranks = options->n_ranks,
@@ -186,7 +187,7 @@ static enum status open_group(struct forward *forward, const struct rank_options
     struct group_sizes sizes = group_sizes_of(options, &bytes.facts);
     TRY(group_memory_make(&forward->memory, &sizes, error));
     if (n_here < options->n_ranks)
-        TRY(gather(forward, options, &sizes, n_here, error));
+        TRY(forward_gather(forward, options, &sizes, n_here, error));
     TRY(open_ranks(forward, options, n_here, error));
     TRY(choose_sums(forward, options, n_here, error));
     for (uint32_t i = 0; i + 1 < n_here; i++)

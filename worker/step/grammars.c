@@ -49,8 +49,8 @@ static enum status need_vocabulary(struct grammars *grammars, struct error *erro
     return STATUS_OK;
 }
 
-static enum status compile(struct grammars *grammars, struct kept_grammar *kept,
-                           struct error *error) {
+static enum status grammars_compile(struct grammars *grammars, struct kept_grammar *kept,
+                                    struct error *error) {
     struct grammar_limits limits = grammar_limits;
     const struct grammar_part *part;
     struct arena arena;
@@ -65,8 +65,8 @@ static enum status compile(struct grammars *grammars, struct kept_grammar *kept,
     return status;
 }
 
-static enum status follow(struct grammar *grammar, const uint32_t *ids, uint32_t n,
-                          struct grammars_made *made) {
+static enum status grammars_follow(struct grammar *grammar, const uint32_t *ids, uint32_t n,
+                                   struct grammars_made *made) {
     TRY(grammar_state_new(grammar, GRAMMARS_BACK, &made->state));
     for (made->n_followed = 0; made->n_followed < n; made->n_followed++) {
         enum status status = grammar_accept(made->state, ids[made->n_followed]);
@@ -79,13 +79,13 @@ static enum status follow(struct grammar *grammar, const uint32_t *ids, uint32_t
     return STATUS_OK;
 }
 
-static void make(struct grammars *grammars, struct job *job) {
+static void grammars_make(struct grammars *grammars, struct job *job) {
     struct kept_grammar *kept = job->kept;
     struct error error;
     if (!kept->is_tried) {
         uint64_t begin_ns = clock_now_ns();
         kept->is_tried = true;
-        kept->status = compile(grammars, kept, &error);
+        kept->status = grammars_compile(grammars, kept, &error);
         job->compile_ns = clock_now_ns() - begin_ns;
         char why[ERROR_TEXT_MAX];
         if (kept->status != STATUS_OK)
@@ -94,7 +94,7 @@ static void make(struct grammars *grammars, struct job *job) {
     }
     job->made.status = kept->status;
     if (kept->status == STATUS_OK)
-        job->made.status = follow(kept->grammar, job->ids, job->n_ids, &job->made);
+        job->made.status = grammars_follow(kept->grammar, job->ids, job->n_ids, &job->made);
 }
 
 static void *run_maker(void *of) {
@@ -108,7 +108,7 @@ static void *run_maker(void *of) {
         }
         list_remove(first);
         pthread_mutex_unlock(&grammars->lock);
-        make(grammars, list_entry(first, struct job, at));
+        grammars_make(grammars, list_entry(first, struct job, at));
         pthread_mutex_lock(&grammars->lock);
         list_push_back(&grammars->made, first);
         atomic_fetch_add(&grammars->n_made, 1);
@@ -128,7 +128,7 @@ static void let_go(struct kept_grammar *kept) {
     free(kept);
 }
 
-static void drop(struct grammars *grammars, struct kept_grammar *kept) {
+static void grammars_drop(struct grammars *grammars, struct kept_grammar *kept) {
     list_remove(&kept->at);
     grammars->figures.n_kept--;
     let_go(kept);
@@ -178,7 +178,7 @@ void grammars_close(struct grammars *grammars) {
     free_jobs(grammars, &grammars->asked);
     free_jobs(grammars, &grammars->made);
     while (!list_empty(&grammars->kept))
-        drop(grammars, list_entry(grammars->kept.next, struct kept_grammar, at));
+        grammars_drop(grammars, list_entry(grammars->kept.next, struct kept_grammar, at));
     grammar_vocabulary_free(grammars->vocabulary);
     tokenizer_close(grammars->tokenizer);
     if (grammars->fd >= 0)
@@ -188,7 +188,8 @@ void grammars_close(struct grammars *grammars) {
     memset(grammars, 0, sizeof *grammars);
 }
 
-static struct kept_grammar *find(struct grammars *grammars, struct span packed, uint64_t hash) {
+static struct kept_grammar *grammars_find(struct grammars *grammars, struct span packed,
+                                          uint64_t hash) {
     list_each_entry(kept, &grammars->kept, struct kept_grammar, at) {
         if (kept->hash == hash &&
             span_equal((struct span){kept->packed.data, kept->packed.n}, packed))
@@ -210,14 +211,14 @@ static void make_room(struct grammars *grammars) {
             n_bytes > grammars->options.n_bytes_max)) {
         struct kept_grammar *last = list_entry(grammars->kept.prev, struct kept_grammar, at);
         n_bytes -= bytes_of(last);
-        drop(grammars, last);
+        grammars_drop(grammars, last);
     }
 }
 
 /* The grammar of these bytes, in front of the list. */
-static struct kept_grammar *keep(struct grammars *grammars, struct span packed) {
+static struct kept_grammar *grammars_keep(struct grammars *grammars, struct span packed) {
     uint64_t hash = XXH3_64bits_withSeed(packed.bytes, packed.n, grammars->hash_seed);
-    struct kept_grammar *kept = find(grammars, packed, hash);
+    struct kept_grammar *kept = grammars_find(grammars, packed, hash);
     grammars->figures.n_asked++;
     if (kept) {
         grammars->figures.n_hits++;
@@ -237,7 +238,7 @@ static struct kept_grammar *keep(struct grammars *grammars, struct span packed) 
     grammars->figures.n_kept++;
     if (buf_status(&kept->packed) == STATUS_OK)
         return kept;
-    drop(grammars, kept);
+    grammars_drop(grammars, kept);
     return NULL;
 }
 
@@ -251,11 +252,11 @@ enum status grammars_ask(struct grammars *grammars, struct span packed, uint32_t
                          uint64_t serial, const uint32_t *ids, uint32_t n,
                          struct grammars_made *made) {
     struct grammars_made asked = {.slot = slot, .serial = serial};
-    struct kept_grammar *kept = keep(grammars, packed);
+    struct kept_grammar *kept = grammars_keep(grammars, packed);
     if (!kept)
         return STATUS_NOMEM;
     if (kept->is_done && n <= GRAMMARS_INLINE) {
-        TRY(follow(kept->grammar, NULL, 0, &asked));
+        TRY(grammars_follow(kept->grammar, NULL, 0, &asked));
         *made = asked;
         return STATUS_OK;
     }
@@ -280,7 +281,7 @@ enum status grammars_ask(struct grammars *grammars, struct span packed, uint32_t
 
 /* What a job says of its grammar. One that cannot be had is not kept: the next that asks for it tries
  * again. */
-static void settle(struct grammars *grammars, const struct job *job) {
+static void grammars_settle(struct grammars *grammars, const struct job *job) {
     struct kept_grammar *kept = job->kept;
     grammars->figures.compile_ns += job->compile_ns;
     if (kept->is_done)
@@ -288,7 +289,7 @@ static void settle(struct grammars *grammars, const struct job *job) {
     kept->is_done = kept->status == STATUS_OK;
     grammars->figures.n_compiled += kept->is_done;
     if (!kept->is_done && !list_empty(&kept->at))
-        drop(grammars, kept);
+        grammars_drop(grammars, kept);
 }
 
 bool grammars_next(struct grammars *grammars, struct grammars_made *made) {
@@ -302,7 +303,7 @@ bool grammars_next(struct grammars *grammars, struct grammars_made *made) {
         (void)eventfd_read(grammars->fd, &ignored);
     pthread_mutex_unlock(&grammars->lock);
     struct job *job = list_entry(first, struct job, at);
-    settle(grammars, job);
+    grammars_settle(grammars, job);
     *made = job->made;
     free_job(grammars, job);
     return true;

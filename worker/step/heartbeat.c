@@ -13,8 +13,8 @@ static uint64_t earlier(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
-static void publish(const struct heartbeat *heartbeat, const struct engine *engine,
-                    uint64_t now_ns) {
+static void heartbeat_publish(const struct heartbeat *heartbeat, const struct engine *engine,
+                              uint64_t now_ns) {
     struct figures figures = {.chunk_tokens = engine_chunk_tokens(engine),
                               .repeats = *engine_repeats(engine),
                               .draining = heartbeat->draining,
@@ -39,7 +39,7 @@ void heartbeat_run(struct heartbeat *heartbeat, struct links *links, struct kv_l
     if (now_ns >= engine_deadline(engine))
         engine_tick(engine, now_ns);
     if (heartbeat->figures && now_ns >= heartbeat->publish_ns) {
-        publish(heartbeat, engine, now_ns);
+        heartbeat_publish(heartbeat, engine, now_ns);
         heartbeat->publish_ns = now_ns + PUBLISH_NS;
     }
     if (heartbeat->watchdog_ns > 0 && now_ns >= heartbeat->watchdog_due_ns) {

@@ -50,7 +50,7 @@ static void begin(struct stepper *stepper) {
     stepper->is_begun = true;
 }
 
-static bool choose(struct stepper *stepper) {
+static bool step_choose(struct stepper *stepper) {
     return sample_begin(&stepper->sample, stepper->receive.engine, &stepper->forward,
                         &stepper->batch);
 }
@@ -60,7 +60,7 @@ static void go_ahead(struct stepper *stepper) {
     struct engine *engine = stepper->receive.engine;
     bool decodes = stepper->plan.n_prompt == 0;
     if (!stepper->is_chosen)
-        stepper->is_chosen = decodes && choose(stepper);
+        stepper->is_chosen = decodes && step_choose(stepper);
     if (decodes && !stepper->is_chosen)
         return; /* too many rows or parameters for once */
     if (engine_repeat(engine, clock_now_ns(), &stepper->ahead) != REPEAT_GRANTED)
@@ -69,7 +69,7 @@ static void go_ahead(struct stepper *stepper) {
     batch_build(&stepper->batch, &stepper->ahead);
     emit_begin_ahead(engine, &stepper->budget, &stepper->ahead);
     forward_begin(&stepper->forward, &stepper->batch, emit_layers, &stepper->receive);
-    stepper->ahead_is_chosen = choose(stepper);
+    stepper->ahead_is_chosen = step_choose(stepper);
 }
 
 /* What a device computes begins here, and waits below. */

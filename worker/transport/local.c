@@ -112,7 +112,8 @@ static enum status sender_open(const struct transport_options *options,
     return STATUS_OK;
 }
 
-static uint32_t offer(const struct transport_sender *sender, uint8_t bytes[TRANSPORT_OFFER_MAX]) {
+static uint32_t local_offer(const struct transport_sender *sender,
+                            uint8_t bytes[TRANSPORT_OFFER_MAX]) {
     const struct local_sender *local = (const struct local_sender *)sender;
     memcpy(bytes, &local->ring->id, sizeof local->ring->id);
     return sizeof local->ring->id;
@@ -152,7 +153,7 @@ const struct transport transport_local = {
     .reaches = reaches,
     .sender_open = sender_open,
     .sender_close = sender_close,
-    .offer = offer,
+    .offer = local_offer,
     .receiver_open = receiver_open,
     .receiver_close = receiver_close,
 };

@@ -114,7 +114,8 @@ static enum status sender_open(const struct transport_options *options,
     return STATUS_OK;
 }
 
-static uint32_t offer(const struct transport_sender *sender, uint8_t bytes[TRANSPORT_OFFER_MAX]) {
+static uint32_t shm_offer(const struct transport_sender *sender,
+                          uint8_t bytes[TRANSPORT_OFFER_MAX]) {
     const struct shm_sender *shm = (const struct shm_sender *)sender;
     memcpy(bytes, &shm->address, sizeof shm->address);
     return sizeof shm->address;
@@ -194,7 +195,7 @@ const struct transport transport_shm = {
     .sender_open = sender_open,
     .sender_close = sender_close,
     .sender_grow = sender_grow,
-    .offer = offer,
+    .offer = shm_offer,
     .receiver_open = receiver_open,
     .receiver_close = receiver_close,
 };

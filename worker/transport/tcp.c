@@ -7,7 +7,7 @@
 
 extern const struct transport transport_tcp;
 
-static bool reaches(const struct transport_place *from, const struct transport_place *to) {
+static bool tcp_reaches(const struct transport_place *from, const struct transport_place *to) {
     (void)from, (void)to;
     return true;
 }
@@ -36,7 +36,8 @@ static enum status sender_open(const struct transport_options *options,
     return STATUS_OK;
 }
 
-static uint32_t offer(const struct transport_sender *sender, uint8_t bytes[TRANSPORT_OFFER_MAX]) {
+static uint32_t tcp_offer(const struct transport_sender *sender,
+                          uint8_t bytes[TRANSPORT_OFFER_MAX]) {
     (void)sender, (void)bytes;
     return 0;
 }
@@ -61,10 +62,10 @@ static void receiver_close(struct transport_receiver *receiver) {
 const struct transport transport_tcp = {
     .name = "tcp",
     .is_fallback = true,
-    .reaches = reaches,
+    .reaches = tcp_reaches,
     .sender_open = sender_open,
     .sender_close = sender_close,
-    .offer = offer,
+    .offer = tcp_offer,
     .receiver_open = receiver_open,
     .receiver_close = receiver_close,
 };

@@ -10,7 +10,7 @@
 static const struct span opening = SPAN("<|im_start|>");
 static const struct span closing = SPAN("<|im_end|>");
 
-static bool recognise(const struct template_source *source) {
+static bool template_chatml_recognise(const struct template_source *source) {
     return source->text.n == 0 && source->family &&
            (strcmp(source->family, "qwen") == 0 || strcmp(source->family, "hash") == 0);
 }
@@ -84,8 +84,9 @@ static enum status close_turn(struct template_prompt *prompt) {
     return chatml_add(prompt, TEMPLATE_PLAIN, SPAN("\n"));
 }
 
-static enum status render(const struct template *chosen, const struct template_input *input,
-                          struct template_prompt *prompt, struct error *error) {
+static enum status template_chatml_render(const struct template *chosen,
+                                          const struct template_input *input,
+                                          struct template_prompt *prompt, struct error *error) {
     TRY(template_refuse_tools(chosen, input, error));
     TRY(write_calls(input, prompt));
     const char *calls = prompt->text;
@@ -108,5 +109,7 @@ static enum status render(const struct template *chosen, const struct template_i
     return chatml_add(prompt, TEMPLATE_PLAIN, SPAN("assistant\n"));
 }
 
-const struct template_kind template_kind_chatml = {
-    .name = "chatml", .recognise = recognise, .open = open_chatml, .render = render};
+const struct template_kind template_kind_chatml = {.name = "chatml",
+                                                   .recognise = template_chatml_recognise,
+                                                   .open = open_chatml,
+                                                   .render = template_chatml_render};

@@ -87,7 +87,7 @@ static size_t find_last(const char *bytes, size_t n, struct span part) {
     return SIZE_MAX;
 }
 
-static void cut(struct jinja_output *output, size_t n) {
+static void cut_template_continue(struct jinja_output *output, size_t n) {
     while (output->n_marks > 0 &&
            (output->n_marks > 1 ? output->marks[output->n_marks - 2].end : 0) >= n)
         output->n_marks--;
@@ -110,6 +110,6 @@ enum status template_continue_cut(const json_t *message, struct jinja_output *ou
                            "the model's chat template changes the last message's text, so that it "
                            "cannot be continued");
     bool is_whole = output->n - at >= tag.n && memcmp(output->bytes + at, tag.bytes, tag.n) == 0;
-    cut(output, is_whole ? at : jinja_trim_space(output->bytes, at));
+    cut_template_continue(output, is_whole ? at : jinja_trim_space(output->bytes, at));
     return STATUS_OK;
 }

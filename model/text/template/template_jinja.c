@@ -9,7 +9,7 @@
 #include "model/text/template/template_probe.h"
 #include "model/text/template/template_run.h"
 
-static bool recognise(const struct template_source *source) {
+static bool template_jinja_recognise(const struct template_source *source) {
     return source->text.n > 0;
 }
 
@@ -139,8 +139,9 @@ static enum status run_continued(const struct template *chosen, const struct tem
     return status;
 }
 
-static enum status render(const struct template *chosen, const struct template_input *input,
-                          struct template_prompt *prompt, struct error *error) {
+static enum status template_jinja_render(const struct template *chosen,
+                                         const struct template_input *input,
+                                         struct template_prompt *prompt, struct error *error) {
     struct jinja_output output = {0};
     json_t *messages = messages_of(chosen, input);
     enum status status = STATUS_NOMEM;
@@ -161,5 +162,7 @@ static enum status open_jinja(struct template *chosen, const struct template_sou
     return STATUS_OK;
 }
 
-const struct template_kind template_kind_jinja = {
-    .name = "jinja", .recognise = recognise, .open = open_jinja, .render = render};
+const struct template_kind template_kind_jinja = {.name = "jinja",
+                                                  .recognise = template_jinja_recognise,
+                                                  .open = open_jinja,
+                                                  .render = template_jinja_render};

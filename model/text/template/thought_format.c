@@ -22,15 +22,15 @@ const struct thought_format *thought_format_nth(size_t n) {
     return n < sizeof formats / sizeof *formats ? &formats[n] : NULL;
 }
 
-static bool has(struct span text, struct span part) {
+static bool thought_format_has(struct span text, struct span part) {
     return text.n >= part.n && memmem(text.bytes, text.n, part.bytes, part.n) != NULL;
 }
 
 const struct thought_format *thought_format_of(struct span template_text) {
     const struct thought_format *format;
     for (size_t i = 0; (format = thought_format_nth(i)) != NULL; i++)
-        if (template_text.n > 0 &&
-            (has(template_text, format->mark) || has(template_text, format->end_mark)))
+        if (template_text.n > 0 && (thought_format_has(template_text, format->mark) ||
+                                    thought_format_has(template_text, format->end_mark)))
             return format;
     return NULL;
 }

@@ -14,16 +14,16 @@ const struct tool_format *tool_format_nth(size_t n) {
     return n < sizeof formats / sizeof *formats ? formats[n] : NULL;
 }
 
-static bool has(struct span text, const char *part) {
+static bool tool_format_has(struct span text, const char *part) {
     return text.n > 0 && memmem(text.bytes, text.n, part, strlen(part)) != NULL;
 }
 
 static bool writes(struct span template_text, const struct tool_format *format) {
     for (const char *const *sign = format->signs; *sign; sign++)
-        if (!has(template_text, *sign))
+        if (!tool_format_has(template_text, *sign))
             return false;
     for (const char *const *other = format->others; *other; other++)
-        if (has(template_text, *other))
+        if (tool_format_has(template_text, *other))
             return false;
     return true;
 }
@@ -39,7 +39,7 @@ const struct tool_format *tool_format_of(struct span template_text) {
 const char *tool_format_shown(const struct tool_format *format, struct span template_text) {
     if (format)
         return format->name;
-    return has(template_text, "tools") ? "in a form that is not known" : "none";
+    return tool_format_has(template_text, "tools") ? "in a form that is not known" : "none";
 }
 
 const struct tool_format *tool_format_find(const char *name) {

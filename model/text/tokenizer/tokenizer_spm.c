@@ -58,8 +58,9 @@ static void close_own(struct tokenizer *tokenizer) {
     tokenizer->own = NULL;
 }
 
-static enum status show(struct detokenizer *detokenizer, const struct tokenizer *tokenizer,
-                        uint32_t id, struct buf *out) {
+static enum status tokenizer_spm_show(struct detokenizer *detokenizer,
+                                      const struct tokenizer *tokenizer, uint32_t id,
+                                      struct buf *out) {
     const struct spm *spm = tokenizer->own;
     struct span text = tokenizer_bytes(tokenizer, id);
     struct span spelled = vocabulary_bytes(&tokenizer->vocabulary, id);
@@ -96,5 +97,8 @@ static uint32_t reach(const struct tokenizer *tokenizer, uint32_t begin) {
     return TOKEN_NONE;
 }
 
-const struct tokenizer_kind tokenizer_kind_spm = {
-    .name = "sentencepiece", .encode = encode, .close = close_own, .reach = reach, .show = show};
+const struct tokenizer_kind tokenizer_kind_spm = {.name = "sentencepiece",
+                                                  .encode = encode,
+                                                  .close = close_own,
+                                                  .reach = reach,
+                                                  .show = tokenizer_spm_show};

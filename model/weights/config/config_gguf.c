@@ -22,7 +22,7 @@ static const char *key(struct keys *keys, const char *suffix) {
     return keys->text;
 }
 
-static bool has(struct keys *keys, const char *suffix) {
+static bool config_gguf_has(struct keys *keys, const char *suffix) {
     return gguf_find(keys->gguf, key(keys, suffix)) != NULL;
 }
 
@@ -54,7 +54,7 @@ static enum status read_heads(struct keys *keys, struct model_config *config) {
     TRY(need_number(keys, "attention.head_count", &config->n_heads));
     config->n_kv_heads = config->n_heads;
     TRY(number(keys, "attention.head_count_kv", &config->n_kv_heads));
-    if (has(keys, "attention.key_length")) {
+    if (config_gguf_has(keys, "attention.key_length")) {
         uint32_t value_dim = 0;
         TRY(number(keys, "attention.key_length", &config->head_dim));
         value_dim = config->head_dim;

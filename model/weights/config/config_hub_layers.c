@@ -44,7 +44,8 @@ static bool repeats(const char *member, const json_t *value, const struct config
     return strcmp(member, "act_bits") == 0 && is_whole && number >= PLAIN_BITS;
 }
 
-static enum status refuse(const struct json_get *layer, const char *member, const json_t *value) {
+static enum status config_hub_layers_refuse(const struct json_get *layer, const char *member,
+                                            const json_t *value) {
     char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
     enum status status = json_get_fail(
         layer, STATUS_UNSUPPORTED, member,
@@ -76,7 +77,7 @@ enum status config_hub_layers(const struct json_get *keys, const char *key,
         layer.parent = parent;
         json_object_foreach(members, member, value) {
             if (!repeats(member, value, quant))
-                return refuse(&layer, member, value);
+                return config_hub_layers_refuse(&layer, member, value);
         }
     }
     return STATUS_OK;

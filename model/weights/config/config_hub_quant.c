@@ -109,8 +109,9 @@ static enum status read_quant(const struct json_get *keys, const char *method,
                          "is \"%.32s\"; awq, gptq and auto-round are served", method);
 }
 
-static enum status compare(const struct json_get *keys, const struct config_quant *of_config,
-                           const struct config_quant *of_file) {
+static enum status config_hub_quant_compare(const struct json_get *keys,
+                                            const struct config_quant *of_config,
+                                            const struct config_quant *of_file) {
     const char *key = of_config->method != of_file->method ? "quant_method"
                       : of_config->bits != of_file->bits   ? "bits"
                       : of_config->group != of_file->group ? "group_size"
@@ -135,7 +136,7 @@ enum status config_hub_quant(const struct config_hub *hub, const struct json_get
     if (hub->quantize)
         TRY(read_quant(&outer, of_name, &of_file));
     if (inner.object && hub->quantize)
-        TRY(compare(&outer, &of_config, &of_file));
+        TRY(config_hub_quant_compare(&outer, &of_config, &of_file));
     config->quant = inner.object ? of_config : of_file;
     return STATUS_OK;
 }

@@ -121,7 +121,7 @@ static inline void skip_blanks(struct reader *reader) {
 
 /* Passes over `byte`, which is no blank, and the blanks in front of it; false when something else
  * stands there. */
-static inline bool take(struct reader *reader, char byte) {
+static inline bool answer_take(struct reader *reader, char byte) {
     if (reader->at < reader->end && *reader->at <= ' ')
         skip_blanks(reader);
     bool is_there = reader->at < reader->end && *reader->at == byte;
@@ -156,7 +156,7 @@ static inline const char *find_stop(const char *at, const char *end) {
 
 /* A string, its quotes passed over; escapes stay as they are. */
 static inline bool read_string(struct reader *reader, const char **text, size_t *n) {
-    if (!take(reader, '"'))
+    if (!answer_take(reader, '"'))
         return false;
     const char *at = find_stop(reader->at, reader->end);
     while (at < reader->end && *at == '\\')
@@ -231,39 +231,39 @@ static bool read_list(struct reader *reader, enum place place, unsigned depth) {
                                    : place == PLACE_TEXTS ? &text
                                                           : &nothing;
     reader->has_choices |= place == PLACE_CHOICES;
-    if (take(reader, ']'))
+    if (answer_take(reader, ']'))
         return true;
     reader->has_choice |= place == PLACE_CHOICES;
     reader->has_text |= place == PLACE_CALLS;
     do {
         if (!read_value(reader, element, depth))
             return false;
-    } while (take(reader, ','));
-    return take(reader, ']');
+    } while (answer_take(reader, ','));
+    return answer_take(reader, ']');
 }
 
 static bool read_object(struct reader *reader, enum place place, unsigned depth) {
     reader->has_usage |= place == PLACE_USAGE;
     reader->has_details |= place == PLACE_DETAILS;
-    if (take(reader, '}'))
+    if (answer_take(reader, '}'))
         return true;
     do {
         const char *key;
         size_t n;
-        if (!read_string(reader, &key, &n) || !take(reader, ':'))
+        if (!read_string(reader, &key, &n) || !answer_take(reader, ':'))
             return false;
         const struct member *member = find_member(place, key, n);
         reader->has_error |= place == PLACE_ROOT && n == 5 && memcmp(key, "error", n) == 0;
         if (!read_value(reader, member, depth))
             return false;
-    } while (take(reader, ','));
-    return take(reader, '}');
+    } while (answer_take(reader, ','));
+    return answer_take(reader, '}');
 }
 
 static bool read_value(struct reader *reader, const struct member *member, unsigned depth) {
     if (depth == DEPTH_MAX)
         return false;
-    if (take(reader, '{'))
+    if (answer_take(reader, '{'))
         return read_object(reader, member->place, depth + 1);
     if (reader->at >= reader->end)
         return false;
@@ -284,7 +284,7 @@ static bool read_value(struct reader *reader, const struct member *member, unsig
 
 /* The whole line is one JSON object. */
 static bool read_line(struct reader *reader) {
-    if (!take(reader, '{') || !read_object(reader, PLACE_ROOT, 1))
+    if (!answer_take(reader, '{') || !read_object(reader, PLACE_ROOT, 1))
         return false;
     skip_blanks(reader);
     return reader->at == reader->end;

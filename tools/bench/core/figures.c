@@ -165,8 +165,8 @@ static unsigned level_marks(const struct figures *figures, double asked_rate) {
     return marks;
 }
 
-static void finish(struct figures *figures, const struct counts *counts, const struct sums *sums,
-                   const struct level *level) {
+static void figures_finish(struct figures *figures, const struct counts *counts,
+                           const struct sums *sums, const struct level *level) {
     double ok = figures->n_ok ? figures->n_ok : 1;
     double window_s = figures->window_s > 0 ? figures->window_s : 1;
     figures->requests_per_s = (double)counts->in_window / window_s;
@@ -221,7 +221,7 @@ enum status figures_make(struct figures *figures, const struct level *level, dou
             add_bounds(sums, record);
         }
     }
-    finish(figures, &counts, sums, level);
+    figures_finish(figures, &counts, sums, level);
     make_timeline(figures, level);
     free(sums);
     figures->marks |= level_marks(figures, asked_rate);

@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-static double seconds(uint64_t from_ns, uint64_t to_ns) {
+static double figures_compat_seconds(uint64_t from_ns, uint64_t to_ns) {
     return ((double)to_ns - (double)from_ns) / (double)NS_PER_S;
 }
 
@@ -28,11 +28,11 @@ void figures_sweep(struct figures_sweep *columns, const struct level *level) {
         n++;
         n_chunks += record->n_chunks;
         n_gaps += record->n_chunks - 1;
-        latency_s += seconds(record->sent_ns, record->end_ns);
-        ttft_s += seconds(record->sent_ns, record->chunk_first_ns);
-        gaps_s += seconds(record->chunk_first_ns, record->chunk_last_ns);
+        latency_s += figures_compat_seconds(record->sent_ns, record->end_ns);
+        ttft_s += figures_compat_seconds(record->sent_ns, record->chunk_first_ns);
+        gaps_s += figures_compat_seconds(record->chunk_first_ns, record->chunk_last_ns);
     }
-    double duration_s = first ? seconds(first->sent_ns, last_ns) : 0;
+    double duration_s = first ? figures_compat_seconds(first->sent_ns, last_ns) : 0;
     if (duration_s <= 0)
         return;
     columns->requests_per_s = (double)n / duration_s;
@@ -53,7 +53,7 @@ void figures_grid(struct figures_grid *columns, const struct level *alone,
         uint32_t gen = assumed ? record->ask.n_output : record_n_output(record);
         if (record->outcome != OUTCOME_OK || gen == 0)
             continue;
-        double ms = 1000 * seconds(record->sent_ns, record->end_ns);
+        double ms = 1000 * figures_compat_seconds(record->sent_ns, record->end_ns);
         per_token += ms / (record->ask.n_prompt + gen);
         per_output += ms / gen;
         n_alone++;
@@ -71,7 +71,7 @@ void figures_grid(struct figures_grid *columns, const struct level *alone,
         n_output = (double)n_asked * burst->spec.n_output;
         n_done = n_asked;
     }
-    double took_s = seconds(burst->begin_ns, last_ns);
+    double took_s = figures_compat_seconds(burst->begin_ns, last_ns);
     if (n_alone > 0) {
         columns->ms_per_token = per_token / n_alone;
         columns->ms_per_output_token = per_output / n_alone;

@@ -28,7 +28,7 @@ void level_fini(struct level *level) {
 }
 
 /* Makes *array of `n` elements hold `wanted`, the new ones zero. */
-static enum status grow(void **array, size_t element, uint32_t n, uint32_t wanted) {
+static enum status level_grow(void **array, size_t element, uint32_t n, uint32_t wanted) {
     char *grown = realloc(*array, (size_t)wanted * element);
     if (!grown)
         return STATUS_NOMEM;
@@ -41,9 +41,9 @@ static enum status make_room(struct level *level) {
     if (level->n_records < level->size)
         return STATUS_OK;
     uint32_t size = level->size ? 2 * level->size : 256;
-    TRY(grow((void **)&level->records, sizeof *level->records, level->size, size));
-    TRY(grow((void **)&level->running, sizeof *level->running, level->size, size));
-    TRY(grow((void **)&level->place, sizeof *level->place, level->size, size));
+    TRY(level_grow((void **)&level->records, sizeof *level->records, level->size, size));
+    TRY(level_grow((void **)&level->running, sizeof *level->running, level->size, size));
+    TRY(level_grow((void **)&level->place, sizeof *level->place, level->size, size));
     level->size = size;
     return STATUS_OK;
 }
@@ -92,14 +92,16 @@ static enum status count_text(struct level *level, uint64_t at_ns) {
         return STATUS_OK;
     if (bin >= level->n_bins) {
         uint32_t wanted = (uint32_t)bin + 1 + (uint32_t)bin / 2 + 1024;
-        TRY(grow((void **)&level->tokens_at, sizeof *level->tokens_at, level->n_bins, wanted));
+        TRY(level_grow((void **)&level->tokens_at, sizeof *level->tokens_at, level->n_bins,
+                       wanted));
         level->n_bins = wanted;
     }
     level->tokens_at[bin]++;
     return STATUS_OK;
 }
 
-static enum status take(struct level *level, struct record *record, const struct event *event) {
+static enum status level_take(struct level *level, struct record *record,
+                              const struct event *event) {
     bool is_text = event->kind == EVENT_CHUNK && event->chunk == CHUNK_TEXT;
     uint64_t before_ns = record->chunk_last_ns;
     uint32_t n_before = record->n_chunks;
@@ -131,7 +133,7 @@ enum status level_event(struct level *level, const struct event *event) {
         return STATUS_OK;
     }
     if (event->kind != EVENT_END)
-        return take(level, record, event);
+        return level_take(level, record, event);
     record_end(record, event->at_ns, record->fault ? record->fault : event->fault,
                event->http_status);
     remove_running(level, event->request);

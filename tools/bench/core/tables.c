@@ -8,7 +8,7 @@ static double ms(double ns) {
     return ns / (double)NS_PER_MS;
 }
 
-static double seconds(double ns) {
+static double tables_seconds(double ns) {
     return ns / (double)NS_PER_S;
 }
 
@@ -156,16 +156,17 @@ static void put_sweep(const struct table_set *set, struct buf *out) {
                   "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n");
     for (uint32_t i = 0; i < set->n_rows; i++) {
         const struct figures *f = &set->rows[i].figures;
-        buf_printf(out,
-                   "| %s | %u / %u / %u / %u | %.2f | %.1f | %.1f | %.1f / %.1f / %.1f (%.1f) | "
-                   "%.2f / %.2f | %.2f | %.3f / %.3f | %.1f | %.1f %% | %.1f | %.2f | %s |\n",
-                   set->rows[i].label, f->n_sent, f->n_ok, f->n_incomplete, f->n_failed,
-                   f->requests_per_s, f->output_tokens_per_s, f->total_tokens_per_s,
-                   ms((double)f->ttft_due.p50), ms((double)f->ttft_due.p95),
-                   ms((double)f->ttft_due.p99), ms((double)f->ttft.p50), ms((double)f->itl.p50),
-                   ms((double)f->itl.p95), ms(f->tpot.mean), seconds((double)f->latency_due.p50),
-                   seconds((double)f->latency_due.p95), f->concurrency, 100 * f->cached_share,
-                   ms((double)f->late_max_ns), f->goodput_per_s, mark_text(f->marks, marks));
+        buf_printf(
+            out,
+            "| %s | %u / %u / %u / %u | %.2f | %.1f | %.1f | %.1f / %.1f / %.1f (%.1f) | "
+            "%.2f / %.2f | %.2f | %.3f / %.3f | %.1f | %.1f %% | %.1f | %.2f | %s |\n",
+            set->rows[i].label, f->n_sent, f->n_ok, f->n_incomplete, f->n_failed, f->requests_per_s,
+            f->output_tokens_per_s, f->total_tokens_per_s, ms((double)f->ttft_due.p50),
+            ms((double)f->ttft_due.p95), ms((double)f->ttft_due.p99), ms((double)f->ttft.p50),
+            ms((double)f->itl.p50), ms((double)f->itl.p95), ms(f->tpot.mean),
+            tables_seconds((double)f->latency_due.p50), tables_seconds((double)f->latency_due.p95),
+            f->concurrency, 100 * f->cached_share, ms((double)f->late_max_ns), f->goodput_per_s,
+            mark_text(f->marks, marks));
     }
     if (set->knee >= 0)
         buf_printf(out, "\nknee: %s\n", set->rows[set->knee].label);
@@ -236,8 +237,8 @@ void tables_csv(const struct table_set *set, struct buf *out) {
                    f->n_sent, f->n_ok, f->n_incomplete, f->n_failed, ms(f->ttft.mean),
                    ms((double)f->ttft.p50), ms((double)f->ttft.p99), ms((double)f->ttft_due.p99),
                    ms(f->itl.mean), ms((double)f->itl.p50), ms((double)f->itl.p99),
-                   seconds(f->latency.mean), seconds((double)f->latency.p50),
-                   seconds((double)f->latency.p99), f->concurrency, ms((double)f->late_max_ns),
-                   mark_text(f->marks, marks));
+                   tables_seconds(f->latency.mean), tables_seconds((double)f->latency.p50),
+                   tables_seconds((double)f->latency.p99), f->concurrency,
+                   ms((double)f->late_max_ns), mark_text(f->marks, marks));
     }
 }

@@ -8,7 +8,7 @@ struct client {
     enum status status; /* of events that came inside the cell's calls */
 };
 
-static void take(struct client *client, const struct event *event) {
+static void virtual_take(struct client *client, const struct event *event) {
     enum status status = level_event(client->level, event);
     client->status = client->status == STATUS_OK ? status : client->status;
     client->n_events++;
@@ -18,7 +18,7 @@ static void on_tokens(void *context, uint32_t request, uint64_t now_ns, uint32_t
     struct event event = {
         .kind = EVENT_CHUNK, .request = request, .at_ns = now_ns, .chunk = CHUNK_TEXT};
     for (uint32_t i = 0; i < n_tokens; i++)
-        take(context, &event);
+        virtual_take(context, &event);
 }
 
 static void on_end(void *context, uint32_t request, uint64_t now_ns, const struct cell_end *end) {
@@ -29,23 +29,23 @@ static void on_end(void *context, uint32_t request, uint64_t now_ns, const struc
         event.kind = EVENT_CHUNK;
         event.chunk = CHUNK_BARE;
         event.finish = FINISH_LENGTH;
-        take(client, &event);
+        virtual_take(client, &event);
         event.kind = EVENT_USAGE;
         event.n_prompt = client->level->records[request].ask.n_prompt;
         event.n_output = end->n_output;
         event.n_cached = end->n_cached;
-        take(client, &event);
+        virtual_take(client, &event);
     }
     event.kind = EVENT_END;
     event.fault = end->done ? FAULT_NONE : end->busy ? FAULT_STATUS : FAULT_CUT;
-    take(client, &event);
+    virtual_take(client, &event);
 }
 
 static enum status send(struct client *client, uint32_t i) {
     const struct ask *ask = &client->level->records[i].ask;
     struct cell_ask what = {ask->n_prompt, ask->n_output, ask->serial};
-    take(client,
-         &(struct event){.kind = EVENT_SENT, .request = i, .at_ns = cell_now_ns(client->cell)});
+    virtual_take(client, &(struct event){
+                             .kind = EVENT_SENT, .request = i, .at_ns = cell_now_ns(client->cell)});
     TRY(cell_request(client->cell, i % client->n_routers, i, &what));
     return client->status;
 }

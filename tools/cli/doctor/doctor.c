@@ -25,7 +25,7 @@ static const struct args_row rows[] = {
     {NULL, "MODEL", args_text, .at = AT(doctor.source.model)},
     {0}};
 
-static void look(struct doctor *doctor) {
+static void doctor_look(struct doctor *doctor) {
     doctor_look_at_config(doctor);
     doctor_look_at_files(doctor);
     doctor_look_at_peers(doctor);
@@ -55,7 +55,7 @@ int doctor_command(int argc, char **argv) {
         doctor->target.server = server;
     if (target_find_key(&doctor->target, &error) != STATUS_OK)
         return exit_fail(EXIT_CONFIG, "%s", error.text);
-    look(doctor);
+    doctor_look(doctor);
     const char *no_color = getenv("NO_COLOR");
     bool on_terminal = isatty(STDOUT_FILENO);
     struct findings_style style = {on_terminal, on_terminal && (!no_color || !no_color[0])};

@@ -40,8 +40,8 @@ static void take_complaints(struct doctor *doctor, const char *program, struct b
 }
 
 /* Runs it with one question. False: it refused, and that was said. */
-static bool ask(struct doctor *doctor, const char *program, const char *name, const char *question,
-                struct buf *out) {
+static bool doctor_config_ask(struct doctor *doctor, const char *program, const char *name,
+                              const char *question, struct buf *out) {
     const char *questions[] = {question, NULL};
     struct buf errors;
     struct error error;
@@ -62,11 +62,11 @@ static void read_settings(struct doctor *doctor, const char *program, struct set
     struct buf nothing;
     buf_init(&nothing, SAYS_BYTES);
     buf_init(&settings->text, SAYS_BYTES);
-    if (!ask(doctor, program, settings->name, "--print-config", &settings->text))
+    if (!doctor_config_ask(doctor, program, settings->name, "--print-config", &settings->text))
         buf_fini(&settings->text);
     /* Without a file there is nobody yet whose name, endpoint and model could be missing. */
     else if (doctor->source.config)
-        (void)ask(doctor, program, settings->name, "--check-config", &nothing);
+        (void)doctor_config_ask(doctor, program, settings->name, "--check-config", &nothing);
     buf_fini(&nothing);
 }
 
@@ -138,7 +138,7 @@ void doctor_look_at_config(struct doctor *doctor) {
         const char *config = doctor->source.config;
         if (!is_named && config) { /* a file without [worker.NAME]: units name them */
             buf_init(&worker->text, SAYS_BYTES);
-            if (!ask(doctor, "tandem-worker", "", "--print-config", &worker->text))
+            if (!doctor_config_ask(doctor, "tandem-worker", "", "--print-config", &worker->text))
                 buf_fini(&worker->text);
             continue;
         }

@@ -50,7 +50,7 @@ bool units_make_folder(const char *folder) {
 }
 
 /* What `systemctl show` says of these properties of a unit, a line "Name=value" each; "" where it says nothing. */
-static void ask(const char *unit, const char *properties, struct buf *out) {
+static void units_ask(const char *unit, const char *properties, struct buf *out) {
     char wanted[64], about[64];
     const char *args[] = {NULL, "show", wanted, about, NULL};
     struct sibling systemctl;
@@ -82,7 +82,7 @@ static bool says_port(const char *text, const char *port) {
 bool units_listen(const char *port) {
     struct buf said;
     buf_init(&said, SAYS_BYTES);
-    ask("tandem-router.socket", "ActiveState,Listen", &said);
+    units_ask("tandem-router.socket", "ActiveState,Listen", &said);
     bool does = buf_status(&said) == STATUS_OK && strstr(said.data, "ActiveState=active") &&
                 says_port(said.data, port);
     buf_fini(&said);
@@ -92,7 +92,7 @@ bool units_listen(const char *port) {
 bool units_run(const char *unit) {
     struct buf said;
     buf_init(&said, SAYS_BYTES);
-    ask(unit, "ActiveState", &said);
+    units_ask(unit, "ActiveState", &said);
     bool does = buf_status(&said) == STATUS_OK && strstr(said.data, "ActiveState=active");
     buf_fini(&said);
     return does;

@@ -65,7 +65,7 @@ static int detokenize(const struct arguments *arguments) {
     return model_detokenize(arguments->at[0], arguments->skip_special, stdin, stdout);
 }
 
-static int render(const struct arguments *arguments) {
+static int render_model(const struct arguments *arguments) {
     return model_render(arguments->at[0], stdin, stdout);
 }
 
@@ -108,14 +108,14 @@ static const struct command commands[] = {
     {"render", 1, "MODEL_OR_TEMPLATE",
      "Standard input: chat requests, JSON, one a line. Standard output: their prompts, a JSON "
      "string a line.",
-     "which model or template?", render_rows, render},
+     "which model or template?", render_rows, render_model},
     {"export-tokenizer", 2, "MODEL DIR",
      "Writes tokenizer.json and tokenizer_config.json into DIR, for tools that want a Hugging Face "
      "tokenizer.",
      "which model, into which folder?", export_rows, export_tokenizer},
 };
 
-static int run(const struct command *command, int argc, char **argv) {
+static int model_run(const struct command *command, int argc, char **argv) {
     const struct args args = {command->takes, command->about, .parts = {{command->rows, 0}}};
     struct arguments arguments = {0};
     args_parse(&args, argc, argv, &arguments);
@@ -140,7 +140,7 @@ int model_command(int argc, char **argv) {
     file_guard(argc > 2 ? argv[argc - 1] : "model");
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (strcmp(name, commands[i].name) == 0)
-            return run(&commands[i], argc - 1, argv + 1);
+            return model_run(&commands[i], argc - 1, argv + 1);
     fputs(usage, strcmp(name, "--help") == 0 ? stdout : stderr);
     return strcmp(name, "--help") == 0 ? 0 : EXIT_CONFIG;
 }

@@ -80,7 +80,7 @@ static const struct args_row rows[] = {
 
 /* --- what is shown -------------------------------------------------------------------------- */
 
-static void end(struct top *top, int code) {
+static void top_end(struct top *top, int code) {
     top->ended = true;
     top->code = code;
     loop_stop(top->loop);
@@ -105,7 +105,7 @@ static void print_lines(struct top *top) {
     if (!was_blank && !top->once)
         putchar('\n');
     if (fflush(stdout) != 0 || ferror(stdout))
-        end(top, 1); /* nobody can read them */
+        top_end(top, 1); /* nobody can read them */
     buf_fini(&text);
     top_screen_fini(&screen);
 }
@@ -123,7 +123,7 @@ static void draw(struct top *top) {
 
 /* --- rounds of questions -------------------------------------------------------------------- */
 
-static void ask(struct question *question);
+static void top_ask(struct question *question);
 
 static double patience_s(const struct top *top) {
     double wanted_s = 5 * top->interval_s;
@@ -136,8 +136,8 @@ static void begin_round(void *user) {
     struct top *top = user;
     top->asked_ns = clock_now_ns();
     top->status.is_open = top->metrics.is_open = true; /* an answer may come at once */
-    ask(&top->status);
-    ask(&top->metrics);
+    top_ask(&top->status);
+    top_ask(&top->metrics);
     loop_timer_after(top->limit, (uint64_t)(patience_s(top) * (double)NS_PER_S));
 }
 
@@ -149,13 +149,13 @@ static void end_round(struct top *top) {
     bool is_lost = top->view->lost_ns != 0;
     top->n_rounds += !is_lost;
     if (top->once && is_lost)
-        end(top, exit_fail(1, "%s: %s", top->view->server, top->view->trouble));
+        top_end(top, exit_fail(1, "%s: %s", top->view->server, top->view->trouble));
     else if (top->on_screen && !top->look.is_paused)
         draw(top);
     else if (!top->on_screen && (!top->once || top->n_rounds == 2))
         print_lines(top);
     if (top->once && top->n_rounds == 2)
-        end(top, 0);
+        top_end(top, 0);
     uint64_t next_ns = top->asked_ns + interval_ns, now_ns = clock_now_ns();
     loop_timer_at(top->next, next_ns > now_ns ? next_ns : now_ns);
 }
@@ -189,7 +189,7 @@ static void on_end(void *user, enum status status, int http_status, const struct
         end_round(top);
 }
 
-static void ask(struct question *question) {
+static void top_ask(struct question *question) {
     struct http_events events = {on_body, on_end, question};
     struct http_ask what = {
         .method = "GET", .path = question->path, .api_key = question->top->target.key};
@@ -290,7 +290,7 @@ static void on_keys(void *user, unsigned events) {
     for (enum top_key key; goes_on && (key = top_terminal_key()) != TOP_KEY_NONE;)
         goes_on = on_key(top, key);
     if (!goes_on || top_terminal_is_gone())
-        end(top, 0);
+        top_end(top, 0);
     else
         draw(top);
 }
@@ -302,12 +302,12 @@ static void on_resize(void *user, unsigned number) {
 }
 
 static void on_terminal_gone(void *user) {
-    end(user, 0);
+    top_end(user, 0);
 }
 
 static void on_end_signal(void *user, unsigned number) {
     (void)number;
-    end(user, 0);
+    top_end(user, 0);
 }
 
 /* --- up and down ---------------------------------------------------------------------------- */

@@ -229,7 +229,8 @@ static unsigned table_width(const struct table *table) {
     return width > 2 ? width - 2 : 0;
 }
 
-static void grow(struct table *table, enum column column, unsigned to, unsigned screen_width) {
+static void top_layout_grow(struct table *table, enum column column, unsigned to,
+                            unsigned screen_width) {
     unsigned width = table_width(table), *at = &table->width[column];
     unsigned more = screen_width > width ? screen_width - width : 0;
     if (*at > 0 && *at < to)
@@ -265,13 +266,13 @@ static void make_table(const struct top_view *view, const struct top_screen *scr
         longest_name = name > longest_name ? name : longest_name;
         longest_note = note > longest_note ? note : longest_note;
     }
-    grow(table, COL_NOTE, longest_note < 14 ? longest_note : 14, screen->width);
-    grow(table, COL_NAME, longest_name < 14 ? longest_name : 14, screen->width);
-    grow(table, COL_KV, 16, screen->width);
-    grow(table, COL_NAME, longest_name < 24 ? longest_name : 24, screen->width);
-    grow(table, COL_NOTE, longest_note, screen->width);
-    grow(table, COL_NAME, longest_name, screen->width);
-    grow(table, COL_KV, 40, screen->width);
+    top_layout_grow(table, COL_NOTE, longest_note < 14 ? longest_note : 14, screen->width);
+    top_layout_grow(table, COL_NAME, longest_name < 14 ? longest_name : 14, screen->width);
+    top_layout_grow(table, COL_KV, 16, screen->width);
+    top_layout_grow(table, COL_NAME, longest_name < 24 ? longest_name : 24, screen->width);
+    top_layout_grow(table, COL_NOTE, longest_note, screen->width);
+    top_layout_grow(table, COL_NAME, longest_name, screen->width);
+    top_layout_grow(table, COL_KV, 40, screen->width);
     for (unsigned c = 0, x = 0; c < COLUMNS; c++) {
         table->x[c] = x;
         x += table->width[c] > 0 ? table->width[c] + 2 : 0;
@@ -426,7 +427,7 @@ static int compare_names(const struct top_worker *a, const struct top_worker *b)
     return strverscmp(a->name, b->name);
 }
 
-static int compare(const void *left, const void *right, void *user) {
+static int top_layout_compare(const void *left, const void *right, void *user) {
     const struct top_worker *a = *(const struct top_worker *const *)left;
     const struct top_worker *b = *(const struct top_worker *const *)right;
     const struct top_look *look = user;
@@ -500,7 +501,7 @@ static unsigned put_workers(const struct top_view *view, struct top_look *look, 
     unsigned n = view->n_workers;
     for (unsigned i = 0; i < n; i++)
         order[i] = &view->workers[i];
-    qsort_r(order, n, sizeof *order, compare, look);
+    qsort_r(order, n, sizeof *order, top_layout_compare, look);
     if (n == 0 && view->answered_ns != 0)
         top_put(screen, 0, y, screen->width, TOP_WARN,
                 "no worker has come to this router (tandem doctor looks why)");

@@ -31,7 +31,7 @@ __attribute__((format(printf, 3, 4))) static void tell(struct top_view *view, bo
 
 /* --- /admin/status -------------------------------------------------------------------------- */
 
-static uint64_t number(const json_t *object, const char *group, const char *key) {
+static uint64_t top_view_number(const json_t *object, const char *group, const char *key) {
     json_int_t value =
         json_integer_value(json_object_get(group ? json_object_get(object, group) : object, key));
     return value > 0 ? (uint64_t)value : 0;
@@ -47,28 +47,28 @@ static void copy_text(const json_t *object, const char *key, char *out, size_t s
 static void read_router(const json_t *object, struct top_router *router) {
     COPY(object, "name", router->name);
     COPY(object, "model", router->model);
-    router->uptime_s = number(object, NULL, "uptime_s");
+    router->uptime_s = top_view_number(object, NULL, "uptime_s");
     router->is_draining = json_is_true(json_object_get(object, "draining"));
-    router->n_queued = number(object, "requests", "queued");
-    router->n_running = number(object, "requests", "running");
-    router->n_completed = number(object, "requests", "completed");
-    router->n_failed = number(object, "requests", "failed");
-    router->n_cancelled = number(object, "requests", "cancelled");
-    router->n_refused = number(object, "requests", "refused");
-    router->n_replays = number(object, "core", "replays");
-    router->n_handoffs = number(object, "core", "handoffs");
-    router->n_tokens = number(object, "core", "tokens");
+    router->n_queued = top_view_number(object, "requests", "queued");
+    router->n_running = top_view_number(object, "requests", "running");
+    router->n_completed = top_view_number(object, "requests", "completed");
+    router->n_failed = top_view_number(object, "requests", "failed");
+    router->n_cancelled = top_view_number(object, "requests", "cancelled");
+    router->n_refused = top_view_number(object, "requests", "refused");
+    router->n_replays = top_view_number(object, "core", "replays");
+    router->n_handoffs = top_view_number(object, "core", "handoffs");
+    router->n_tokens = top_view_number(object, "core", "tokens");
 }
 
 static void note_worker(const json_t *object, struct top_worker *worker) {
-    uint64_t silent_ms = number(object, NULL, "heard_ms_ago");
-    uint64_t quarantined = number(object, "blocks", "quarantined");
+    uint64_t silent_ms = top_view_number(object, NULL, "heard_ms_ago");
+    uint64_t quarantined = top_view_number(object, "blocks", "quarantined");
     const char *reason = json_string_value(json_object_get(object, "reason"));
     if (reason)
         snprintf(worker->note, sizeof worker->note, "%s", reason);
     else if (json_object_get(object, "percent"))
         snprintf(worker->note, sizeof worker->note, "model %llu %% loaded",
-                 (unsigned long long)number(object, NULL, "percent"));
+                 (unsigned long long)top_view_number(object, NULL, "percent"));
     else if (silent_ms > SILENT_MS)
         snprintf(worker->note, sizeof worker->note, "silent for %.1f s", (double)silent_ms / 1e3);
     else if (quarantined > 0)
@@ -78,12 +78,13 @@ static void note_worker(const json_t *object, struct top_worker *worker) {
 
 static void read_worker(const json_t *object, struct top_worker *worker) {
     *worker = (struct top_worker){
-        .n_running = number(object, "sequences", "running"),
-        .n_waiting = number(object, "sequences", "waiting"),
-        .blocks_total = number(object, "blocks", "total"),
-        .blocks_used = number(object, "blocks", "used") + number(object, "blocks", "reserved"),
+        .n_running = top_view_number(object, "sequences", "running"),
+        .n_waiting = top_view_number(object, "sequences", "waiting"),
+        .blocks_total = top_view_number(object, "blocks", "total"),
+        .blocks_used = top_view_number(object, "blocks", "used") +
+                       top_view_number(object, "blocks", "reserved"),
         .tokens_per_s = json_number_value(json_object_get(object, "tokens_per_s")),
-        .n_prompt_tokens = number(object, NULL, "prompt_tokens"),
+        .n_prompt_tokens = top_view_number(object, NULL, "prompt_tokens"),
     };
     COPY(object, "name", worker->name);
     COPY(object, "role", worker->role);
@@ -98,8 +99,8 @@ static double rate(uint64_t before, uint64_t after, double seconds) {
     return seconds > 0 && after > before ? (double)(after - before) / seconds : 0;
 }
 
-static const struct top_worker *find(const struct top_worker *workers, unsigned n,
-                                     const struct top_worker *like) {
+static const struct top_worker *top_view_find(const struct top_worker *workers, unsigned n,
+                                              const struct top_worker *like) {
     for (unsigned i = 0; i < n; i++)
         if (workers[i].gone_ns == 0 && strcmp(workers[i].name, like->name) == 0 &&
             strcmp(workers[i].incarnation, like->incarnation) == 0)
@@ -126,7 +127,7 @@ static unsigned keep_gone(struct top_view *view, const struct top_worker *before
     unsigned n_answer = n;
     for (unsigned i = 0; i < n_before && n < TOP_WORKERS_MAX; i++) {
         const struct top_worker *old = &before[i];
-        if (old->gone_ns == 0 && find(view->workers, n_answer, old))
+        if (old->gone_ns == 0 && top_view_find(view->workers, n_answer, old))
             continue;
         if (old->gone_ns == 0)
             tell(view, true, "worker %s is gone (%s, %llu running)", old->name, old->role,
@@ -148,7 +149,7 @@ static void compare_workers(struct top_view *view, const struct top_worker *befo
                             unsigned n_before, unsigned n, double seconds, bool is_first) {
     for (unsigned i = 0; i < n; i++) {
         struct top_worker *worker = &view->workers[i];
-        const struct top_worker *old = find(before, n_before, worker);
+        const struct top_worker *old = top_view_find(before, n_before, worker);
         if (old) {
             worker->prompt_per_s = rate(old->n_prompt_tokens, worker->n_prompt_tokens, seconds);
             if (strcmp(old->state, worker->state) == 0)

@@ -18,7 +18,7 @@ static struct progress_row *row_of(struct progress *progress, const char *name) 
     return row;
 }
 
-static unsigned seconds(uint64_t from_ns, uint64_t to_ns) {
+static unsigned progress_seconds(uint64_t from_ns, uint64_t to_ns) {
     return (unsigned)((to_ns - from_ns) / NS_PER_S);
 }
 
@@ -56,7 +56,7 @@ bool progress_note(struct progress *progress, uint64_t now_ns, const char *name,
     row->tenths = tenths;
     row->is_told = true;
     snprintf(line, PROGRESS_LINE_MAX, "%s: loading, %u %% of %s after %u s", name, percent(row),
-             show_bytes(bytes, n_all), seconds(row->began_ns, now_ns));
+             show_bytes(bytes, n_all), progress_seconds(row->began_ns, now_ns));
     return true;
 }
 
@@ -68,7 +68,7 @@ bool progress_end(struct progress *progress, uint64_t now_ns, const char *name,
         return false;
     bool is_told = row->is_told;
     snprintf(line, PROGRESS_LINE_MAX, "%s: loaded %s in %u s", name, show_bytes(bytes, row->n_all),
-             seconds(row->began_ns, now_ns));
+             progress_seconds(row->began_ns, now_ns));
     row->began_ns = 0;
     row->tenths = 0;
     row->is_told = false;
@@ -84,9 +84,9 @@ const char *progress_line(struct progress *progress, uint64_t now_ns, char *text
         if (!is_long(row, now_ns))
             continue;
         char part[PROGRESS_LINE_MAX];
-        int n_part = snprintf(part, sizeof part, "%s%s %u %% of %s, %u s",
-                              n == 0 ? "loading: " : " | ", row->name, percent(row),
-                              show_bytes(bytes, row->n_all), seconds(row->began_ns, now_ns));
+        int n_part = snprintf(
+            part, sizeof part, "%s%s %u %% of %s, %u s", n == 0 ? "loading: " : " | ", row->name,
+            percent(row), show_bytes(bytes, row->n_all), progress_seconds(row->began_ns, now_ns));
         row->is_told = true;
         if (n + (size_t)n_part + strlen(" ...") >= width) {
             snprintf(text + n, width - n, "%s", n == 0 ? part : " ...");

@@ -93,7 +93,7 @@ static error_t take_model(struct up *up, const char *text) {
     return 0;
 }
 
-static error_t parse(int key, char *text, struct argp_state *state) {
+static error_t up_parse(int key, char *text, struct argp_state *state) {
     struct up *up = state->input;
     if (key >= OWN_KEY && (unsigned)key - OWN_KEY < N_TABLE)
         up->value[key - OWN_KEY] = text;
@@ -325,7 +325,7 @@ static enum status read_flags(struct up *up, int argc, char **argv) {
     }
     struct argp argp = {
         flags,
-        parse,
+        up_parse,
         "[MODEL]",
         "Runs a whole cluster in the foreground: a router and workers that serve MODEL (a .gguf "
         "file, a model folder, "
@@ -392,7 +392,7 @@ static int count_workers(struct up *up) {
     return 0;
 }
 
-static int refuse(int code, struct buf *errors, const struct error *error) {
+static int up_refuse(int code, struct buf *errors, const struct error *error) {
     buf_putc(errors, 0);
     return exit_fail(code, "%s", errors->n > 1 ? errors->data : error->text);
 }
@@ -413,7 +413,7 @@ static int check_all(struct up *up) {
     if (status == STATUS_OK)
         status = front_check(&front, up->listen, &error);
     if (status != STATUS_OK)
-        code = refuse(EXIT_CONFIG, &errors, &error);
+        code = up_refuse(EXIT_CONFIG, &errors, &error);
     buf_fini(&errors);
     return code;
 }
@@ -430,7 +430,7 @@ static int read_all(struct up *up, int argc, char **argv) {
     if (status == STATUS_OK && read_flags(up, argc, argv) != STATUS_OK)
         status = error_set(&error, STATUS_NOMEM, "out of memory");
     if (status != STATUS_OK)
-        code = refuse(status == STATUS_INVALID ? EXIT_CONFIG : 1, &errors, &error);
+        code = up_refuse(status == STATUS_INVALID ? EXIT_CONFIG : 1, &errors, &error);
     buf_fini(&errors);
     return code;
 }

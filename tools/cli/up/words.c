@@ -20,8 +20,9 @@ struct out {
     size_t n;
 };
 
-static void put(struct out *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void put(struct out *out, const char *format, ...) {
+static void put_words(struct out *out, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static void put_words(struct out *out, const char *format, ...) {
     va_list args;
     va_start(args, format);
     int n = vsnprintf(out->text + out->n, WORDS_LINE_MAX - out->n, format, args);
@@ -84,9 +85,9 @@ static unsigned long number_of(const struct pairs *pairs, const char *key) {
 
 static void put_time(struct out *out, unsigned long us) {
     if (us < 10000000)
-        put(out, "%lu ms", (us + 500) / 1000);
+        put_words(out, "%lu ms", (us + 500) / 1000);
     else
-        put(out, "%.1f s", (double)us / 1e6);
+        put_words(out, "%.1f s", (double)us / 1e6);
 }
 
 /* "chat 200  31+8 tok  110 ms  prefill0 > decode0" */
@@ -99,21 +100,21 @@ static void put_request(const struct pairs *pairs, struct out *out) {
     unsigned long replays = number_of(pairs, "replays");
     for (unsigned i = 0; i < sizeof stages / sizeof *stages; i++)
         us += number_of(pairs, stages[i]);
-    put(out, "%s %s", value_of(pairs, "dialect"), value_of(pairs, "status"));
+    put_words(out, "%s %s", value_of(pairs, "dialect"), value_of(pairs, "status"));
     if (strcmp(outcome, "ok") != 0)
-        put(out, "  %s", error[0] ? error : outcome);
+        put_words(out, "  %s", error[0] ? error : outcome);
     if (number_of(pairs, "prompt_tokens") > 0)
-        put(out, "  %s+%s tok", value_of(pairs, "prompt_tokens"), value_of(pairs, "tokens"));
+        put_words(out, "  %s+%s tok", value_of(pairs, "prompt_tokens"), value_of(pairs, "tokens"));
     if (cached > 0)
-        put(out, " (%lu cached)", cached);
-    put(out, "  ");
+        put_words(out, " (%lu cached)", cached);
+    put_words(out, "  ");
     put_time(out, us);
     if (prefill[0] && decode[0] && strcmp(prefill, decode) != 0)
-        put(out, "  %s > %s", prefill, decode);
+        put_words(out, "  %s > %s", prefill, decode);
     else if (prefill[0] || decode[0])
-        put(out, "  %s", decode[0] ? decode : prefill);
+        put_words(out, "  %s", decode[0] ? decode : prefill);
     if (replays > 0)
-        put(out, "  went on after a loss%s", replays > 1 ? ", more than once" : "");
+        put_words(out, "  went on after a loss%s", replays > 1 ? ", more than once" : "");
 }
 
 static bool is_frame(const char *key) {
@@ -126,7 +127,7 @@ static bool is_frame(const char *key) {
 
 static void put_spaced(struct out *out, const char *text, size_t n) {
     for (size_t i = 0; i < n; i++)
-        put(out, "%c", text[i] == '_' ? ' ' : text[i]);
+        put_words(out, "%c", text[i] == '_' ? ' ' : text[i]);
 }
 
 /* "after 136 ms", "requests 2"; a name, and a reason, speak for themselves. */
@@ -138,7 +139,7 @@ static void put_pair(struct out *out, const char *key, const char *value) {
     for (unsigned i = 0; i < sizeof alone / sizeof *alone; i++)
         if (strcmp(key, alone[i]) == 0) {
             if (i < 4)
-                put(out, "%s", value);
+                put_words(out, "%s", value);
             else
                 put_spaced(out, value, strlen(value));
             return;
@@ -153,19 +154,19 @@ static void put_pair(struct out *out, const char *key, const char *value) {
         }
     }
     put_spaced(out, key, n);
-    put(out, " %s%s", value, unit);
+    put_words(out, " %s%s", value, unit);
 }
 
 /* "worker lost: decode0, link lost, after 136 ms" */
 static void put_any(const struct pairs *pairs, const char *who, struct out *out) {
     const char *between = ": ";
     if (who)
-        put(out, "%s: ", who);
-    put(out, "%s", value_of(pairs, "msg"));
+        put_words(out, "%s: ", who);
+    put_words(out, "%s", value_of(pairs, "msg"));
     for (unsigned i = 0; i < pairs->n; i++) {
         if (is_frame(pairs->keys[i]) || !pairs->values[i][0])
             continue;
-        put(out, "%s", between);
+        put_words(out, "%s", between);
         put_pair(out, pairs->keys[i], pairs->values[i]);
         between = ", ";
     }
@@ -184,13 +185,13 @@ bool words_of(const char *line, const char *who, bool all, char words[WORDS_LINE
         return true;
     }
     if (strcmp(message, "worker joined") == 0 && !all) {
-        put(&out, "%s serves", value_of(&pairs, "name"));
+        put_words(&out, "%s serves", value_of(&pairs, "name"));
         return true;
     }
     if (!is_bad && !all)
         return true;
     if (is_bad)
-        put(&out, "%s: ", strcmp(level, "warn") == 0 ? "warning" : "error");
+        put_words(&out, "%s: ", strcmp(level, "warn") == 0 ? "warning" : "error");
     put_any(&pairs, who, &out);
     return true;
 }

@@ -46,7 +46,7 @@ void bpe_scratch_trim(struct bpe_scratch *scratch) {
         bpe_scratch_fini(scratch);
 }
 
-static enum status reserve(struct bpe_scratch *scratch, size_t n) {
+static enum status bpe_reserve(struct bpe_scratch *scratch, size_t n) {
     if (n <= scratch->n_symbols)
         return STATUS_OK;
     bpe_scratch_fini(scratch);
@@ -212,7 +212,7 @@ enum status bpe_encode(const struct bpe *bpe, struct bpe_scratch *scratch, struc
         if (id != TOKEN_NONE)
             return ids_push(ids, id);
     }
-    TRY(reserve(scratch, piece.n));
+    TRY(bpe_reserve(scratch, piece.n));
     struct bpe_symbol *symbols = scratch->symbols;
     uint32_t n = load_piece(bpe, symbols, piece);
     if (n <= SCAN_MAX)

@@ -85,9 +85,9 @@ static enum status load_flags(const struct gguf *gguf, struct spm_source *source
 }
 
 /* `kinds`: the file's, the vocabulary's and the flags, (n_tokens) each. */
-static enum status build(const struct gguf *gguf, const struct tokenizer_source *common,
-                         float *scores, uint8_t *kinds, struct tokenizer **tokenizer,
-                         struct error *error) {
+static enum status spm_gguf_build(const struct gguf *gguf, const struct tokenizer_source *common,
+                                  float *scores, uint8_t *kinds, struct tokenizer **tokenizer,
+                                  struct error *error) {
     struct tokenizer_tokens tokens = common->tokens;
     struct spm_source source = {.algorithm = SPM_BPE,
                                 .pieces = tokens.texts,
@@ -122,7 +122,7 @@ enum status spm_tokenizer_open_gguf(const struct gguf *gguf, const struct tokeni
     uint8_t *kinds = calloc((size_t)source->tokens.n + 1, 3);
     enum status status = STATUS_NOMEM;
     if (scores && kinds)
-        status = build(gguf, source, scores, kinds, tokenizer, error);
+        status = spm_gguf_build(gguf, source, scores, kinds, tokenizer, error);
     else
         error_set(error, status, "no memory for a vocabulary of %u tokens", source->tokens.n);
     free(scores);

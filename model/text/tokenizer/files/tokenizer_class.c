@@ -28,7 +28,8 @@ bool tokenizer_class_is_chatglm(const struct tokenizer_extras *extras) {
 }
 
 /* The special token of this text, else any. */
-static uint32_t find(const struct tokenizer_tokens *tokens, struct span text, bool any) {
+static uint32_t tokenizer_class_find(const struct tokenizer_tokens *tokens, struct span text,
+                                     bool any) {
     uint32_t found = TOKEN_NONE;
     for (uint32_t id = 0; id < tokens->n && text.n > 0; id++) {
         if (!span_equal(tokens->texts[id], text))
@@ -41,20 +42,20 @@ static uint32_t find(const struct tokenizer_tokens *tokens, struct span text, bo
 }
 
 /* What the folder names; where it names nothing the class's own, else the vocabulary file's. */
-static uint32_t choose(const struct tokenizer_tokens *tokens, struct span said, const char *own,
-                       struct span file) {
+static uint32_t tokenizer_class_choose(const struct tokenizer_tokens *tokens, struct span said,
+                                       const char *own, struct span file) {
     if (said.n > 0)
-        return find(tokens, said, true);
-    uint32_t id = own ? find(tokens, span_of(own), true) : TOKEN_NONE;
-    return id != TOKEN_NONE ? id : find(tokens, file, true);
+        return tokenizer_class_find(tokens, said, true);
+    uint32_t id = own ? tokenizer_class_find(tokens, span_of(own), true) : TOKEN_NONE;
+    return id != TOKEN_NONE ? id : tokenizer_class_find(tokens, file, true);
 }
 
 /* [gMASK] sop, whatever add_bos_token says. "sop" is also a word: only a special token counts. */
 static enum status add_chatglm(struct tokenizer_tokens *tokens, struct error *error) {
-    uint32_t mask = find(tokens, SPAN("[gMASK]"), false);
-    uint32_t start = find(tokens, SPAN("sop"), false);
+    uint32_t mask = tokenizer_class_find(tokens, SPAN("[gMASK]"), false);
+    uint32_t start = tokenizer_class_find(tokens, SPAN("sop"), false);
     if (start == TOKEN_NONE)
-        start = find(tokens, SPAN("<sop>"), false);
+        start = tokenizer_class_find(tokens, SPAN("<sop>"), false);
     tokens->add_bos = tokens->add_eos = false;
     if (mask == TOKEN_NONE || start == TOKEN_NONE)
         return STATUS_OK;
@@ -66,8 +67,8 @@ enum status tokenizer_class_ends(const struct tokenizer_extras *extras,
                                  const struct tokenizer_class_file *file,
                                  struct tokenizer_tokens *tokens, struct error *error) {
     const struct class_row *row = find_row(tokenizer_extras_class(extras));
-    tokens->bos_id = choose(tokens, extras->bos, row ? row->bos : NULL, file->bos);
-    tokens->eos_id = choose(tokens, extras->eos, row ? row->eos : NULL, file->eos);
+    tokens->bos_id = tokenizer_class_choose(tokens, extras->bos, row ? row->bos : NULL, file->bos);
+    tokens->eos_id = tokenizer_class_choose(tokens, extras->eos, row ? row->eos : NULL, file->eos);
     if (tokenizer_class_is_chatglm(extras))
         return file->says_ends ? STATUS_OK : add_chatglm(tokens, error);
     if (!row || (file->is_json && extras->ends_in_file))

@@ -138,15 +138,15 @@ static enum status read_added(struct tokenizer_extras *extras, json_t *root, str
     return extras_sort(extras, error);
 }
 
-static int compare(struct span a, struct span b) {
+static int tokenizer_extras_compare(struct span a, struct span b) {
     size_t n = a.n < b.n ? a.n : b.n;
     int order = n > 0 ? memcmp(a.bytes, b.bytes, n) : 0;
     return order != 0 ? order : (a.n > b.n) - (a.n < b.n);
 }
 
 static int by_content(const void *a, const void *b) {
-    return compare((*(struct tokenizer_added *const *)a)->content,
-                   (*(struct tokenizer_added *const *)b)->content);
+    return tokenizer_extras_compare((*(struct tokenizer_added *const *)a)->content,
+                                    (*(struct tokenizer_added *const *)b)->content);
 }
 
 /* The added tokens of this text, among n by content, are special. */
@@ -154,12 +154,12 @@ static void mark(struct tokenizer_added **sorted, size_t n, struct span text) {
     size_t low = 0, high = n;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (compare(sorted[middle]->content, text) < 0)
+        if (tokenizer_extras_compare(sorted[middle]->content, text) < 0)
             low = middle + 1;
         else
             high = middle;
     }
-    for (; low < n && compare(sorted[low]->content, text) == 0; low++)
+    for (; low < n && tokenizer_extras_compare(sorted[low]->content, text) == 0; low++)
         sorted[low]->is_special = true;
 }
 

@@ -25,8 +25,9 @@ static bool find_tiktoken(const char *folder, char path[PATH_MAX]) {
     return best[0] && file_is_there(folder, best, path, PATH_MAX);
 }
 
-static enum status choose(const char *folder, const struct tokenizer_extras *extras,
-                          struct tokenizer **tokenizer, struct error *error) {
+static enum status tokenizer_folder_choose(const char *folder,
+                                           const struct tokenizer_extras *extras,
+                                           struct tokenizer **tokenizer, struct error *error) {
     char path[PATH_MAX];
     char merges[PATH_MAX];
     if (file_is_there(folder, "tokenizer.json", path, sizeof path))
@@ -49,7 +50,7 @@ enum status tokenizer_open_folder(const char *path, struct tokenizer **tokenizer
                                   struct error *error) {
     struct tokenizer_extras extras;
     TRY(tokenizer_extras_init(&extras, path, error));
-    enum status status = choose(path, &extras, tokenizer, error);
+    enum status status = tokenizer_folder_choose(path, &extras, tokenizer, error);
     if (status == STATUS_OK)
         (*tokenizer)->remarks = extras.remarks;
     tokenizer_extras_fini(&extras);

@@ -19,8 +19,8 @@ static enum status unknown(const struct json_get *item, struct span type) {
 }
 
 /* An item, or a Sequence of items under `key`, or nothing. */
-static enum status walk(const json_t *section, const char *key, unsigned depth, read_item *read,
-                        void *into, struct error *error) {
+static enum status tokenizer_json_steps_walk(const json_t *section, const char *key, unsigned depth,
+                                             read_item *read, void *into, struct error *error) {
     const struct json_get item = json_get_part(section, error);
     struct span type;
     const json_t *list;
@@ -39,8 +39,10 @@ static enum status walk(const json_t *section, const char *key, unsigned depth, 
         return error_set(error, STATUS_LIMIT, "Sequences nest deeper than %u", NESTING_MAX);
     TRY(json_need_array(&item, key, &list));
     for (size_t i = 0; i < json_array_size(list); i++)
-        TRY(error_within(error, walk(json_array_get(list, i), key, depth + 1, read, into, error),
-                         "%s[%zu]", key, i));
+        TRY(error_within(
+            error,
+            tokenizer_json_steps_walk(json_array_get(list, i), key, depth + 1, read, into, error),
+            "%s[%zu]", key, i));
     return STATUS_OK;
 }
 
@@ -96,7 +98,7 @@ static enum status read_normalizer(const struct json_get *item, struct span type
 
 enum status json_read_normalizer(const json_t *section, struct normalizer *normalizer,
                                  struct error *error) {
-    return walk(section, "normalizers", 0, read_normalizer, normalizer, error);
+    return tokenizer_json_steps_walk(section, "normalizers", 0, read_normalizer, normalizer, error);
 }
 
 static enum status read_behaviour(const struct json_get *item, enum pretokenize_cut *cut) {
@@ -201,7 +203,8 @@ static enum status read_pretokenizer(const struct json_get *item, struct span ty
 
 enum status json_read_pretokenizer(const json_t *section, struct pretokenizer *pretokenizer,
                                    struct error *error) {
-    return walk(section, "pretokenizers", 0, read_pretokenizer, pretokenizer, error);
+    return tokenizer_json_steps_walk(section, "pretokenizers", 0, read_pretokenizer, pretokenizer,
+                                     error);
 }
 
 static enum status read_decoder(const struct json_get *item, struct span type, void *into) {
@@ -244,7 +247,7 @@ enum status json_read_decoder(const json_t *section, struct decoder *decoder, st
         decoder_join(decoder);
         return STATUS_OK;
     }
-    return walk(section, "decoders", 0, read_decoder, decoder, error);
+    return tokenizer_json_steps_walk(section, "decoders", 0, read_decoder, decoder, error);
 }
 
 /* {"SpecialToken": {"id": "<s>"}}: its ids by the list of special tokens. */
@@ -307,5 +310,5 @@ static enum status read_post(const struct json_get *item, struct span type, void
 
 enum status json_read_ends(const json_t *section, struct json_ends *ends, struct error *error) {
     *ends = (struct json_ends){0};
-    return walk(section, "processors", 0, read_post, ends, error);
+    return tokenizer_json_steps_walk(section, "processors", 0, read_post, ends, error);
 }

@@ -277,8 +277,8 @@ static bool can_shrink(const struct tokenizer *tokenizer, const struct bpe_optio
     return shrinks;
 }
 
-static enum status build(struct tokenizer *tokenizer, struct tokenizer_parts *parts,
-                         struct error *error) {
+static enum status tokenizer_open_build(struct tokenizer *tokenizer, struct tokenizer_parts *parts,
+                                        struct error *error) {
     tokenizer->kind = &tokenizer_kind_bpe;
     TRY(tokenizer_set_ends(tokenizer, &parts->tokens, error));
     TRY(fill_vocabulary(tokenizer, parts, error));
@@ -305,7 +305,7 @@ enum status tokenizer_build(struct tokenizer_parts *parts, struct tokenizer **to
         opened->pretokenizer = parts->pretokenizer;
         parts->normalizer = (struct normalizer){0};
         parts->pretokenizer = (struct pretokenizer){0};
-        status = build(opened, parts, error);
+        status = tokenizer_open_build(opened, parts, error);
     } else {
         error_set(error, status, "no memory for a tokenizer");
     }

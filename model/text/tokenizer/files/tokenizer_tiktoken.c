@@ -115,8 +115,9 @@ static enum status add_specials(struct token_table *table, char **names, struct 
     return STATUS_OK;
 }
 
-static enum status build(struct token_table *table, const struct tokenizer_extras *extras,
-                         struct tokenizer **tokenizer, struct error *error) {
+static enum status tokenizer_tiktoken_build(struct token_table *table,
+                                            const struct tokenizer_extras *extras,
+                                            struct tokenizer **tokenizer, struct error *error) {
     const struct pretokenize_name *name = pretokenize_find(SPAN("qwen2")); /* the same pattern */
     struct tokenizer_parts parts = {
         .tokens = token_table_tokens(table),
@@ -156,7 +157,7 @@ enum status tokenizer_parse_tiktoken(struct span text, const struct tokenizer_ex
     if (status == STATUS_OK)
         status = token_table_add_extras(&table, extras, error);
     if (status == STATUS_OK)
-        status = build(&table, extras, tokenizer, error);
+        status = tokenizer_tiktoken_build(&table, extras, tokenizer, error);
     token_table_fini(&table);
     free(names);
     free(blob);

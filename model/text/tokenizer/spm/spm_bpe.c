@@ -40,7 +40,7 @@ static uint32_t score_key(float score) {
     return bits & 0x80000000u ? bits : ~(bits | 0x80000000u);
 }
 
-static enum status reserve(const struct spm_call *call, size_t n) {
+static enum status spm_bpe_reserve(const struct spm_call *call, size_t n) {
     struct spm_scratch *scratch = call->scratch;
     if (n > scratch->n_symbols) {
         size_t size = n < 1024 ? 1024 : n;
@@ -164,7 +164,7 @@ static enum status put_whole(const struct spm_call *call, struct span piece, uin
 }
 
 static enum status encode_segment(const struct spm_call *call, struct span text) {
-    TRY(reserve(call, text.n));
+    TRY(spm_bpe_reserve(call, text.n));
     struct segment segment = {.call = call, .symbols = call->scratch->symbols, .text = text};
     call->scratch->round++;
     segment.n = load_symbols(&segment);

@@ -14,7 +14,7 @@ struct spm_node {
     uint32_t start; /* where the last piece begins; NODE_NONE: not reached. Later: the next node */
 };
 
-static enum status reserve(struct spm_scratch *scratch, size_t n) {
+static enum status spm_unigram_reserve(struct spm_scratch *scratch, size_t n) {
     if (n <= scratch->n_nodes)
         return STATUS_OK;
     free(scratch->nodes);
@@ -33,7 +33,8 @@ static void offer(struct spm_node *end, double score, uint32_t start, uint32_t i
 }
 
 /* Everything that begins at `at` offers itself to where it ends. Returns the character's length. */
-static size_t step(const struct spm *spm, struct span text, size_t at, struct spm_node *nodes) {
+static size_t spm_unigram_step(const struct spm *spm, struct span text, size_t at,
+                               struct spm_node *nodes) {
     size_t length = spm_char_length(text.bytes + at, text.n - at);
     float here = nodes[at].score;
     bool is_piece = false;
@@ -60,12 +61,12 @@ static size_t step(const struct spm *spm, struct span text, size_t at, struct sp
 enum status spm_encode_unigram(const struct spm_call *call, struct span text) {
     if (text.n == 0)
         return STATUS_OK;
-    TRY(reserve(call->scratch, text.n + 1));
+    TRY(spm_unigram_reserve(call->scratch, text.n + 1));
     struct spm_node *nodes = call->scratch->nodes;
     for (size_t i = 0; i <= text.n; i++)
         nodes[i] = (struct spm_node){.id = TOKEN_NONE, .start = NODE_NONE};
     for (size_t at = 0; at < text.n;)
-        at += step(call->spm, text, at, nodes);
+        at += spm_unigram_step(call->spm, text, at, nodes);
     /* The way is known from its end; turn its links around. `id` moves to where its
      * piece begins. */
     uint32_t end = (uint32_t)text.n;

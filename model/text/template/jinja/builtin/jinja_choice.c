@@ -86,9 +86,9 @@ JINJA_BUILTIN(map) {
 
 /* Keeps the items for which a test, or else their truth, is `wanted`; of the items themselves or of
  * an attribute, which is then the first argument. */
-static enum status choose(struct jinja_run *run, struct jinja_value self,
-                          const struct jinja_args *args, bool by_attribute, bool wanted,
-                          struct jinja_value *value) {
+static enum status jinja_choice_choose(struct jinja_run *run, struct jinja_value self,
+                                       const struct jinja_args *args, bool by_attribute,
+                                       bool wanted, struct jinja_value *value) {
     const struct jinja_list *items;
     struct jinja_list *list;
     const struct jinja_builtin *test = NULL;
@@ -123,7 +123,7 @@ static enum status choose(struct jinja_run *run, struct jinja_value self,
 
 #define CHOOSE(name, by_attribute, wanted)                                                         \
     JINJA_BUILTIN(name) {                                                                          \
-        return choose(run, self, args, by_attribute, wanted, value);                               \
+        return jinja_choice_choose(run, self, args, by_attribute, wanted, value);                  \
     }
 CHOOSE(select_items, false, true)
 CHOOSE(reject_items, false, false)

@@ -24,8 +24,8 @@ static enum status eval_and_or(struct jinja_run *run, struct jinja_scope *scope,
     return STATUS_OK;
 }
 
-static enum status compare(struct jinja_run *run, enum jinja_op op, struct jinja_value a,
-                           struct jinja_value b, bool *result) {
+static enum status jinja_eval_compare(struct jinja_run *run, enum jinja_op op, struct jinja_value a,
+                                      struct jinja_value b, bool *result) {
     int order;
     bool is_equality = op == JINJA_EQ || op == JINJA_NE;
     if (is_equality || op == JINJA_IN || op == JINJA_NOT_IN) {
@@ -55,7 +55,7 @@ static enum status eval_compare(struct jinja_run *run, struct jinja_scope *scope
     for (const struct jinja_node *operand = node->b; operand && result; operand = operand->next) {
         struct jinja_value right;
         TRY(jinja_eval(run, scope, operand->a, &right));
-        TRY(compare(run, operand->op, left, right, &result));
+        TRY(jinja_eval_compare(run, operand->op, left, right, &result));
         left = right;
     }
     *value = jinja_bool(result);
