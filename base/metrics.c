@@ -12,7 +12,7 @@
 static const char *const kind_names[] = {
     [METRIC_GAUGE] = "gauge", [METRIC_COUNTER] = "counter", [METRIC_HISTOGRAM] = "histogram"};
 
-struct family {
+struct metrics_family {
     struct list link;
     struct list series;
     const char *name; /* borrowed */
@@ -22,7 +22,7 @@ struct family {
 
 struct metric {
     struct list link;
-    struct family *family;
+    struct metrics_family *family;
     char *labels; /* owned: `a="b",c="d"`, or "" */
     atomic_uint_fast64_t count;
     _Atomic double value; /* a gauge's value, a histogram's sum */
@@ -37,7 +37,7 @@ struct metrics {
     uint32_t n_series_max;
     struct metric *dropped; /* counts refused registrations; has its own series */
     struct metric nobody;   /* what refused callers write to */
-    struct family nowhere;
+    struct metrics_family nowhere;
 };
 
 static void free_metric(struct metric *metric) {
@@ -64,7 +64,7 @@ enum status metrics_new(uint32_t n_series_max, struct metrics **out) {
 void metrics_free(struct metrics *metrics) {
     if (!metrics)
         return;
-    list_each_entry(family, &metrics->families, struct family, link) {
+    list_each_entry(family, &metrics->families, struct metrics_family, link) {
         list_each(s, &family->series) {
             free_metric(list_entry(s, struct metric, link));
         }
@@ -99,18 +99,18 @@ static char *render_labels(struct metric_spec spec) {
     return buf_take(&text);
 }
 
-static struct family *find_family(struct metrics *metrics, struct metric_spec spec,
-                                  enum metric_kind kind) {
-    list_each_entry(family, &metrics->families, struct family, link) {
+static struct metrics_family *find_family(struct metrics *metrics, struct metric_spec spec,
+                                          enum metric_kind kind) {
+    list_each_entry(family, &metrics->families, struct metrics_family, link) {
         if (strcmp(family->name, spec.name) != 0)
             continue;
         ASSERT(family->kind == kind);
         return family;
     }
-    struct family *family = calloc(1, sizeof *family);
+    struct metrics_family *family = calloc(1, sizeof *family);
     if (!family)
         return NULL;
-    *family = (struct family){.name = spec.name, .help = spec.help, .kind = kind};
+    *family = (struct metrics_family){.name = spec.name, .help = spec.help, .kind = kind};
     list_init(&family->series);
     list_push_back(&metrics->families, &family->link);
     return family;
@@ -124,7 +124,7 @@ static struct metric *metrics_refuse(struct metrics *metrics) {
 
 static struct metric *add_series(struct metrics *metrics, struct metric_spec spec,
                                  enum metric_kind kind, const double *bounds, unsigned n_bounds) {
-    struct family *family = find_family(metrics, spec, kind);
+    struct metrics_family *family = find_family(metrics, spec, kind);
     char *labels = render_labels(spec);
     if (!family || !labels) {
         free(labels);
@@ -289,7 +289,7 @@ static void write_series(const struct metric *metric, struct buf *out) {
 }
 
 void metrics_write(const struct metrics *metrics, struct buf *out) {
-    list_each_entry(family, &metrics->families, const struct family, link) {
+    list_each_entry(family, &metrics->families, const struct metrics_family, link) {
         if (list_empty(&family->series))
             continue;
         buf_printf(out, "# HELP %s ", family->name);

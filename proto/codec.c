@@ -17,13 +17,13 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 _Static_assert(sizeof(struct map_key) == 16, "prefix keys lie in the raw frame as they are");
 
 /* What stands before the body (codec.h). */
-struct header {
+struct codec_header {
     uint16_t magic;
     uint8_t version, type;
     uint16_t flags, n_bytes;
     uint64_t session, seq;
 };
-_Static_assert(sizeof(struct header) == CODEC_HEADER_BYTES, "it lies in the frame as it is");
+_Static_assert(sizeof(struct codec_header) == CODEC_HEADER_BYTES, "it lies in the frame as it is");
 
 enum status codec_init(struct codec *codec) {
     *codec = (struct codec){0};
@@ -62,13 +62,13 @@ static enum status codec_pack(struct codec *codec, const struct message *message
         codec->buffer = grown;
         codec->buffer_size = 2 * n;
     }
-    const struct header header = {.magic = HEAD_MAGIC,
-                                  .version = PROTO_MAJOR,
-                                  .type = (uint8_t)message->type,
-                                  .flags = frames->n_raw > 0 ? HEAD_FLAG_RAW : 0,
-                                  .n_bytes = CODEC_HEADER_BYTES,
-                                  .session = message->session,
-                                  .seq = message->seq};
+    const struct codec_header header = {.magic = HEAD_MAGIC,
+                                        .version = PROTO_MAJOR,
+                                        .type = (uint8_t)message->type,
+                                        .flags = frames->n_raw > 0 ? HEAD_FLAG_RAW : 0,
+                                        .n_bytes = CODEC_HEADER_BYTES,
+                                        .session = message->session,
+                                        .seq = message->seq};
     memcpy(codec->buffer, &header, sizeof header);
     size_t packed = protobuf_c_message_pack(body, codec->buffer + CODEC_HEADER_BYTES);
     ASSERT(packed == n - CODEC_HEADER_BYTES);
@@ -78,7 +78,7 @@ static enum status codec_pack(struct codec *codec, const struct message *message
 }
 
 void codec_stamp(void *head, uint64_t seq) {
-    memcpy((uint8_t *)head + offsetof(struct header, seq), &seq, sizeof seq);
+    memcpy((uint8_t *)head + offsetof(struct codec_header, seq), &seq, sizeof seq);
 }
 
 enum status codec_encode(struct codec *codec, const struct message *message,
@@ -111,7 +111,7 @@ static void arena_hook_free(void *arena, void *memory) {
 
 enum status codec_decode(struct codec *codec, const struct frames *frames, struct message *message,
                          struct error *error) {
-    struct header header = {0};
+    struct codec_header header = {0};
     size_t n_raw = frames->raw ? frames->n_raw : 0;
     if (frames->n_head > MESSAGE_CONTROL_MAX)
         return error_set(error, STATUS_LIMIT, "first frame of %zu bytes", frames->n_head);

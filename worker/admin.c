@@ -87,13 +87,13 @@ static const struct metric_row rows[] = {
 };
 
 /* The longest turns of this thread's loop, in seconds. */
-struct turns {
+struct admin_turns {
     double wall_s, cpu_s;
 };
 #define LOOP_TURN(clock, member)                                                                   \
     {                                                                                              \
         "tandem_loop_turn_seconds", "Longest turn of an event loop in the last 10 s.",             \
-            METRIC_GAUGE, METRIC_AT(struct turns, member),                                         \
+            METRIC_GAUGE, METRIC_AT(struct admin_turns, member),                                   \
             .labels = (const struct metric_label[]){{"loop", "admin"}, {"clock", clock}},          \
             .n_labels = 2                                                                          \
     }
@@ -125,8 +125,8 @@ struct admin {
 /* The published figures become the series' values. */
 static void set_series(struct admin *admin) {
     struct loop_turn_max turn = loop_turn_max(admin->loop, clock_now_ns());
-    const struct turns turns = {(double)turn.wall_ns / (double)NS_PER_S,
-                                (double)turn.cpu_ns / (double)NS_PER_S};
+    const struct admin_turns turns = {(double)turn.wall_ns / (double)NS_PER_S,
+                                      (double)turn.cpu_ns / (double)NS_PER_S};
     metric_rows_take(rows, N(rows), admin->series, &admin->figures);
     metric_rows_take(turn_rows, N(turn_rows), admin->turns, &turns);
     metric_set(admin->step_typical, admin->figures.load.step_us_typical / 1e6);

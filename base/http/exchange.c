@@ -7,7 +7,7 @@
 #define SMALL_BODY_BYTES  65536u
 #define SMALL_REPLY_BYTES 4096u
 
-struct slot {
+struct exchange_slot {
     struct exchange *exchange; /* borrowed; NULL when free */
     uint32_t generation;       /* the upper half of the id */
     uint32_t next_free;
@@ -15,8 +15,8 @@ struct slot {
 
 struct exchanges {
     struct exchanges_bounds bounds;
-    struct slot *slots; /* owned (n_slots) */
-    uint32_t n_slots;   /* of all kinds of places */
+    struct exchange_slot *slots; /* owned (n_slots) */
+    uint32_t n_slots;            /* of all kinds of places */
     uint32_t n;
     uint32_t n_of[EXCHANGE_PLACES]; /* by enum exchange_place */
     struct list probes;             /* who has a probe's place, oldest first */
@@ -29,7 +29,7 @@ enum status exchanges_new(const struct exchanges_bounds *bounds, struct exchange
     ASSERT(bounds->n_max > 0);
     uint32_t n_slots = bounds->n_max + bounds->n_probes_max + bounds->n_watches_max;
     struct exchanges *all = calloc(1, sizeof *all);
-    struct slot *slots = calloc(n_slots, sizeof *slots);
+    struct exchange_slot *slots = calloc(n_slots, sizeof *slots);
     if (!all || !slots) {
         free(all);
         free(slots);
@@ -38,7 +38,7 @@ enum status exchanges_new(const struct exchanges_bounds *bounds, struct exchange
     *all = (struct exchanges){.slots = slots, .n_slots = n_slots, .bounds = *bounds};
     list_init(&all->probes);
     for (uint32_t i = 0; i < n_slots; i++)
-        slots[i] = (struct slot){.generation = 1, .next_free = i + 1};
+        slots[i] = (struct exchange_slot){.generation = 1, .next_free = i + 1};
     *out = all;
     return STATUS_OK;
 }
@@ -87,7 +87,7 @@ enum status exchanges_add(struct exchanges *all, struct exchange *exchange) {
     uint32_t at = all->first_free;
     ASSERT(at < all->n_slots);
     take_place(all, exchange, has_room ? EXCHANGE_REQUEST : EXCHANGE_PROBE);
-    struct slot *slot = &all->slots[at];
+    struct exchange_slot *slot = &all->slots[at];
     all->first_free = slot->next_free;
     slot->exchange = exchange;
     exchange->id = (uint64_t)slot->generation << 32 | at;
@@ -112,7 +112,7 @@ enum status exchanges_watch(struct exchanges *all, struct exchange *exchange, ui
 
 void exchanges_remove(struct exchanges *all, struct exchange *exchange) {
     uint32_t at = (uint32_t)exchange->id;
-    struct slot *slot = &all->slots[at];
+    struct exchange_slot *slot = &all->slots[at];
     ASSERT(exchange->id != 0 && slot->exchange == exchange);
     slot->exchange = NULL;
     give_place(all, exchange);

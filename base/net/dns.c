@@ -21,16 +21,16 @@
 enum family { FAMILY_4, FAMILY_6, FAMILIES };
 
 /* What one kind of address of one name is known to be. The asking thread's own. */
-struct part {
+struct dns_part {
     int family; /* AF_INET or AF_INET6 */
     int code;   /* of the last question: ARES_... */
     uint32_t n; /* addresses of the last one that was answered */
     char addresses[DNS_ADDRESSES_MAX][DNS_ADDRESS_BYTES];
 };
 
-struct name {
+struct dns_name {
     char *text; /* owned */
-    struct part parts[FAMILIES];
+    struct dns_part parts[FAMILIES];
     /* Under the mutex: */
     struct dns_answer answer;
     bool is_new;
@@ -38,9 +38,9 @@ struct name {
 
 struct dns {
     uint32_t n;
-    struct name *names; /* owned (n) */
-    char *server;       /* owned; "" */
-    int end_fd;         /* owned: readable once the thread has to end; -1 */
+    struct dns_name *names; /* owned (n) */
+    char *server;           /* owned; "" */
+    int end_fd;             /* owned: readable once the thread has to end; -1 */
     bool has_thread;
     pthread_t thread;
     pthread_mutex_t mutex;
@@ -66,7 +66,7 @@ static int compare_addresses(const void *a, const void *b) {
     return strcmp(a, b);
 }
 
-static void keep(struct part *part, const struct ares_addrinfo_node *nodes) {
+static void keep(struct dns_part *part, const struct ares_addrinfo_node *nodes) {
     part->n = 0;
     for (const struct ares_addrinfo_node *node = nodes; node; node = node->ai_next) {
         const void *bytes = node->ai_family == AF_INET6
@@ -79,7 +79,7 @@ static void keep(struct part *part, const struct ares_addrinfo_node *nodes) {
 }
 
 static void on_answer(void *user, int code, int n_timeouts, struct ares_addrinfo *result) {
-    struct part *part = user;
+    struct dns_part *part = user;
     (void)n_timeouts;
     part->code = code == ARES_SUCCESS && (!result || !result->nodes) ? ARES_ENODATA : code;
     if (part->code == ARES_SUCCESS)
@@ -89,16 +89,16 @@ static void on_answer(void *user, int code, int n_timeouts, struct ares_addrinfo
 }
 
 /* The name has no address of this kind: an answer, and no failure to get one. */
-static bool is_none(const struct part *part) {
+static bool is_none(const struct dns_part *part) {
     return part->code == ARES_ENODATA || part->code == ARES_ENOTFOUND;
 }
 
 /* Both kinds put together. With neither answered, or an answer that there is none at all, what was known stays. */
-static void combine(struct name *name, struct dns_answer *answer) {
-    const struct part *parts = name->parts;
+static void combine(struct dns_name *name, struct dns_answer *answer) {
+    const struct dns_part *parts = name->parts;
     bool is_answered = parts[FAMILY_4].code == ARES_SUCCESS || parts[FAMILY_6].code == ARES_SUCCESS;
     if (!is_answered) {
-        const struct part *worst = &parts[is_none(&parts[FAMILY_4]) ? FAMILY_6 : FAMILY_4];
+        const struct dns_part *worst = &parts[is_none(&parts[FAMILY_4]) ? FAMILY_6 : FAMILY_4];
         snprintf(answer->why, sizeof answer->why, "%s", ares_strerror(worst->code));
         return;
     }
@@ -126,7 +126,7 @@ static bool same(const struct dns_answer *a, const struct dns_answer *b) {
 }
 
 /* Only the asking thread writes answers, so it may read them without the mutex. */
-static void publish(struct dns *dns, struct name *name) {
+static void publish(struct dns *dns, struct dns_name *name) {
     struct dns_answer fresh = name->answer;
     combine(name, &fresh);
     if (same(&fresh, &name->answer))
@@ -187,7 +187,7 @@ static bool ask(struct dns *dns) {
     bool goes_on = true;
     for (uint32_t i = 0; i < dns->n; i++)
         for (unsigned f = 0; f < FAMILIES; f++) {
-            struct part *part = &dns->names[i].parts[f];
+            struct dns_part *part = &dns->names[i].parts[f];
             struct ares_addrinfo_hints hints = {.ai_family = part->family,
                                                 .ai_flags = ARES_AI_NOSORT};
             part->code = is_other_kind(dns->names[i].text, part->family) ? ARES_ENODATA : -1;
@@ -220,12 +220,12 @@ static enum status start(struct dns *dns, const char *const *names, struct error
     TRY(open_channel(dns->server, &channel, error));
     ares_destroy(channel);
     for (uint32_t i = 0; i < dns->n; i++) {
-        struct name *name = &dns->names[i];
+        struct dns_name *name = &dns->names[i];
         name->text = strdup(names[i]);
         if (!name->text)
             return error_set(error, STATUS_NOMEM, "no memory for names");
-        name->parts[FAMILY_4] = (struct part){.family = AF_INET};
-        name->parts[FAMILY_6] = (struct part){.family = AF_INET6};
+        name->parts[FAMILY_4] = (struct dns_part){.family = AF_INET};
+        name->parts[FAMILY_6] = (struct dns_part){.family = AF_INET6};
     }
     dns->end_fd = eventfd(0, EFD_CLOEXEC);
     if (dns->end_fd < 0 || pthread_create(&dns->thread, NULL, dns_run, dns) != 0)
@@ -275,7 +275,7 @@ void dns_free(struct dns *dns) {
 
 bool dns_take(struct dns *dns, uint32_t at, struct dns_answer *answer) {
     ASSERT(at < dns->n);
-    struct name *name = &dns->names[at];
+    struct dns_name *name = &dns->names[at];
     pthread_mutex_lock(&dns->mutex);
     bool is_new = name->is_new;
     if (is_new)

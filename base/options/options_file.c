@@ -10,7 +10,7 @@
 #define ERRORS_MAX   32 /* a file that is not an INI file should not flood the terminal */
 #define BLANKS       " \t\r"
 
-struct reader {
+struct options_file_reader {
     struct options *options;
     const char *path;
     FILE *file;
@@ -28,7 +28,7 @@ struct reader {
 static const char known_sections[] = "cluster router worker bench";
 
 /* False: more was said already than anybody reads. */
-static bool may_complain(struct reader *reader) {
+static bool may_complain(struct options_file_reader *reader) {
     if (++reader->n_errors > ERRORS_MAX)
         return false;
     buf_printf(reader->options->errors, "%s:%u: ", reader->path, reader->line);
@@ -66,7 +66,7 @@ static unsigned distance(const char *a, const char *b) {
     return row[nb];
 }
 
-static void unknown_key(struct reader *reader, const char *key) {
+static void unknown_key(struct options_file_reader *reader, const char *key) {
     const struct options_program *program = reader->options->program;
     char best[64] = "", candidate[64];
     unsigned least = (unsigned)strlen(key) / 3 + 1;
@@ -90,7 +90,7 @@ static size_t kind_length(const char *section) {
     return strcspn(section, ".");
 }
 
-static void take_key(struct reader *reader, const char *key, const char *value) {
+static void take_key(struct options_file_reader *reader, const char *key, const char *value) {
     struct options *options = reader->options;
     const struct options_program *program = options->program;
     unsigned at = 0;
@@ -122,7 +122,7 @@ static void take_key(struct reader *reader, const char *key, const char *value) 
 }
 
 /* RANK_INSTANCE for our own [worker.NAME], RANK_NONE for another's. */
-static enum options_rank rank_of(struct reader *reader) {
+static enum options_rank rank_of(struct options_file_reader *reader) {
     const struct options_program *program = reader->options->program;
     const char *dot = strchr(reader->section, '.');
     if (strcmp(reader->section, "cluster") == 0)
@@ -138,7 +138,7 @@ static enum options_rank rank_of(struct reader *reader) {
 }
 
 /* Notes a section and decides whether its keys are ours to read. */
-static void enter_section(struct reader *reader, const char *name, size_t n) {
+static void enter_section(struct options_file_reader *reader, const char *name, size_t n) {
     const char *own = reader->options->program->section;
     reader->skip = true;
     memset(reader->seen_keys, 0, sizeof reader->seen_keys);
@@ -177,7 +177,7 @@ static void enter_section(struct reader *reader, const char *name, size_t n) {
 
 /* Reads one line into reader->text without its end. False at the end of the file. *bad: it is too
  * long or has control bytes. */
-static bool read_line(struct reader *reader, bool *bad) {
+static bool read_line(struct options_file_reader *reader, bool *bad) {
     size_t n = 0;
     int byte = 0;
     *bad = false;
@@ -197,7 +197,7 @@ static bool read_line(struct reader *reader, bool *bad) {
 }
 
 /* "[section]", with nothing behind it. */
-static void read_section(struct reader *reader, const char *at) {
+static void read_section(struct options_file_reader *reader, const char *at) {
     const char *end = strchr(at, ']');
     if (end && end[1 + strspn(end + 1, BLANKS)] == 0) {
         enter_section(reader, at + 1, (size_t)(end - at - 1));
@@ -208,7 +208,7 @@ static void read_section(struct reader *reader, const char *at) {
 }
 
 /* "key = value" or "key: value", with blanks around both. */
-static void read_key(struct reader *reader, char *key) {
+static void read_key(struct options_file_reader *reader, char *key) {
     size_t n = strcspn(key, "=:");
     if (n == 0 || key[n] == 0) {
         COMPLAIN(reader, "expected key = value\n");
@@ -222,7 +222,7 @@ static void read_key(struct reader *reader, char *key) {
 }
 
 /* One line of the file; a comment begins where a line begins. */
-static void take_line(struct reader *reader, bool bad) {
+static void take_line(struct options_file_reader *reader, bool bad) {
     if (bad) {
         COMPLAIN(reader, "a line has at most %d bytes and no control bytes\n", OPTIONS_LINE_MAX);
         return;
@@ -246,7 +246,7 @@ static void take_line(struct reader *reader, bool bad) {
 }
 
 /* Reads the whole file; the caller frees what the reader saw. */
-static void read_file(struct reader *reader) {
+static void read_file(struct options_file_reader *reader) {
     bool bad;
     while (read_line(reader, &bad))
         take_line(reader, bad);
@@ -257,19 +257,19 @@ static void read_file(struct reader *reader) {
                    reader->n_errors - ERRORS_MAX);
 }
 
-static struct reader *reader_open(struct options *options, const char *path) {
-    struct reader *reader = calloc(1, sizeof *reader);
+static struct options_file_reader *reader_open(struct options *options, const char *path) {
+    struct options_file_reader *reader = calloc(1, sizeof *reader);
     FILE *file = reader ? fopen(path, "re") : NULL;
     if (!file) {
         buf_printf(options->errors, "%s: cannot read it: %s\n", path, strerror(errno));
         free(reader);
         return NULL;
     }
-    *reader = (struct reader){.options = options, .path = path, .file = file};
+    *reader = (struct options_file_reader){.options = options, .path = path, .file = file};
     return reader;
 }
 
-static void reader_close(struct reader *reader) {
+static void reader_close(struct options_file_reader *reader) {
     for (unsigned i = 0; i < reader->n_sections; i++)
         free(reader->seen_sections[i]);
     fclose(reader->file);
@@ -277,7 +277,7 @@ static void reader_close(struct reader *reader) {
 }
 
 void options_read_file(struct options *options, const char *path) {
-    struct reader *reader = reader_open(options, path);
+    struct options_file_reader *reader = reader_open(options, path);
     if (!reader)
         return;
     read_file(reader);
@@ -291,7 +291,7 @@ enum status options_instances(const char *path, const char *section, struct buf 
     struct options options = {.program = &nobody, .errors = &errors};
     size_t n = strlen(section);
     buf_init(&errors, 65536);
-    struct reader *reader = reader_open(&options, path);
+    struct options_file_reader *reader = reader_open(&options, path);
     if (reader) {
         read_file(reader);
         for (unsigned i = 0; i < reader->n_sections; i++) {

@@ -16,7 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-struct member {
+struct thread_pool_member {
     struct thread_pool *pool;
     uint32_t index;
     pthread_t thread;
@@ -35,8 +35,8 @@ struct thread_pool {
     _Alignas(64) _Atomic uint32_t n_left; /* items not finished: what the caller waits on */
     _Atomic bool caller_sleeps;
 
-    uint32_t n_members;     /* fixed: threads beside the caller */
-    struct member *members; /* owned (n_members) */
+    uint32_t n_members;                 /* fixed: threads beside the caller */
+    struct thread_pool_member *members; /* owned (n_members) */
 };
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t value) {
@@ -88,7 +88,7 @@ static void work(struct thread_pool *pool, uint32_t thread) {
 }
 
 static void *member_main(void *arg) {
-    struct member *member = arg;
+    struct thread_pool_member *member = arg;
     struct thread_pool *pool = member->pool;
     numbers_enter();
     uint32_t seen = 0;
@@ -118,8 +118,8 @@ static enum status start(struct thread_pool *pool, uint32_t n_members, struct er
     signals_leave(&saved);
     int failed = 0;
     for (uint32_t i = 0; i < n_members && failed == 0; i++) {
-        struct member *member = &pool->members[i];
-        *member = (struct member){.pool = pool, .index = i + 1};
+        struct thread_pool_member *member = &pool->members[i];
+        *member = (struct thread_pool_member){.pool = pool, .index = i + 1};
         failed = pthread_create(&member->thread, NULL, member_main, member);
         if (failed == 0) {
             pool->n_members++;

@@ -15,7 +15,7 @@
 #define KEY_N_TENSORS "split.tensors.count"
 
 /* What the keys of a file say of it. */
-struct place {
+struct gguf_parts_place {
     uint32_t no;
     uint32_t count; /* 0 or 1: no part */
     uint32_t n_tensors;
@@ -36,8 +36,9 @@ void gguf_drop_pages(const struct gguf *gguf) {
         file_map_drop(&gguf_part(gguf, i)->file);
 }
 
-static enum status read_place(const struct gguf *gguf, struct place *place, struct error *error) {
-    struct place read = {0};
+static enum status read_place(const struct gguf *gguf, struct gguf_parts_place *place,
+                              struct error *error) {
+    struct gguf_parts_place read = {0};
     TRY(gguf_u32(gguf, KEY_COUNT, &read.count, error));
     if (read.count > 1) {
         TRY(gguf_need(gguf, KEY_NO, error));
@@ -59,9 +60,9 @@ static enum status read_place(const struct gguf *gguf, struct place *place, stru
 
 /* Part i of n, of a set whose first part says `first`. */
 static enum status check_place(const struct gguf *gguf, uint32_t i, uint32_t n,
-                               const struct gguf *begin, const struct place *first,
+                               const struct gguf *begin, const struct gguf_parts_place *first,
                                struct error *error) {
-    struct place place;
+    struct gguf_parts_place place;
     TRY(read_place(gguf, &place, error));
     if (place.count <= 1)
         return error_field(error, STATUS_CORRUPT, KEY_COUNT,
@@ -79,7 +80,7 @@ static enum status check_place(const struct gguf *gguf, uint32_t i, uint32_t n,
 }
 
 static enum status check_places(struct gguf *const *parts, uint32_t n, struct error *error) {
-    struct place first;
+    struct gguf_parts_place first;
     uint64_t n_tensors = 0;
     TRY(read_place(parts[0], &first, error));
     for (uint32_t i = 0; i < n; i++) {
@@ -194,8 +195,8 @@ static enum status open_parts(char *path, const struct part_name *name, struct g
 }
 
 /* Takes over the part that was opened. */
-static enum status open_set(const char *path, const struct place *place, struct gguf *opened,
-                            struct gguf **gguf, struct error *error) {
+static enum status open_set(const char *path, const struct gguf_parts_place *place,
+                            struct gguf *opened, struct gguf **gguf, struct error *error) {
     struct gguf *parts[GGUF_PARTS_MAX] = {0};
     struct part_name name;
     char other[PATH_MAX];
@@ -220,7 +221,7 @@ static enum status open_set(const char *path, const struct place *place, struct 
 
 enum status gguf_open(const char *path, struct gguf **gguf, struct error *error) {
     struct gguf *opened;
-    struct place place;
+    struct gguf_parts_place place;
     TRY(gguf_open_one(path, &opened, error));
     enum status status = read_place(opened, &place, error);
     if (status != STATUS_OK)

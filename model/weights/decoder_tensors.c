@@ -6,14 +6,15 @@
 
 #include <stdio.h>
 
-struct walk {
+struct decoder_tensors_walk {
     const struct tensors *tensors;
     const struct model_config *config;
     const struct decoder_names *names;
     struct error *error;
 };
 
-static enum status vector(const struct walk *walk, const char *stem, const char *kind, uint32_t n) {
+static enum status vector(const struct decoder_tensors_walk *walk, const char *stem,
+                          const char *kind, uint32_t n) {
     const struct tensor *tensor;
     char name[TENSOR_NAME_MAX + 1];
     snprintf(name, sizeof name, "%.*s.%s", TENSOR_NAME_MAX - 8, stem, kind);
@@ -21,33 +22,37 @@ static enum status vector(const struct walk *walk, const char *stem, const char 
 }
 
 /* A bias that no config asks for is read all the same where it is there. */
-static enum status bias(const struct walk *walk, const char *stem, uint32_t n, bool required) {
+static enum status bias(const struct decoder_tensors_walk *walk, const char *stem, uint32_t n,
+                        bool required) {
     char name[TENSOR_NAME_MAX + 1];
     snprintf(name, sizeof name, "%.*s.bias", TENSOR_NAME_MAX - 8, stem);
     return required || tensors_find(walk->tensors, name) ? vector(walk, stem, "bias", n)
                                                          : STATUS_OK;
 }
 
-static enum status matrix(const struct walk *walk, const char *stem, uint32_t n, uint32_t k) {
+static enum status matrix(const struct decoder_tensors_walk *walk, const char *stem, uint32_t n,
+                          uint32_t k) {
     struct tensor_matrix ignored;
     return tensors_matrix(walk->tensors, stem, n, k, &ignored, walk->error);
 }
 
-static enum status norm(const struct walk *walk, uint32_t layer, const char *name, uint32_t n) {
+static enum status norm(const struct decoder_tensors_walk *walk, uint32_t layer, const char *name,
+                        uint32_t n) {
     decoder_stem stem;
     decoder_names_layer(walk->names, layer, name, stem);
     return vector(walk, stem, "weight", n);
 }
 
-static enum status linear(const struct walk *walk, uint32_t layer, const char *name, uint32_t n,
-                          uint32_t k, bool has_bias) {
+static enum status linear(const struct decoder_tensors_walk *walk, uint32_t layer, const char *name,
+                          uint32_t n, uint32_t k, bool has_bias) {
     decoder_stem stem;
     decoder_names_layer(walk->names, layer, name, stem);
     TRY(matrix(walk, stem, n, k));
     return bias(walk, stem, n, has_bias);
 }
 
-static enum status decoder_tensors_attention(const struct walk *walk, uint32_t layer) {
+static enum status decoder_tensors_attention(const struct decoder_tensors_walk *walk,
+                                             uint32_t layer) {
     const struct model_config *config = walk->config;
     const struct decoder_names *names = walk->names;
     uint32_t dim = config->dim;
@@ -66,7 +71,7 @@ static enum status decoder_tensors_attention(const struct walk *walk, uint32_t l
     return linear(walk, layer, names->out, dim, q, config->out_bias);
 }
 
-static enum status dense(const struct walk *walk, uint32_t layer) {
+static enum status dense(const struct decoder_tensors_walk *walk, uint32_t layer) {
     const struct model_config *config = walk->config;
     const struct decoder_names *names = walk->names;
     uint32_t dim = config->dim, inner = config->ffn_dim;
@@ -79,7 +84,8 @@ static enum status dense(const struct walk *walk, uint32_t layer) {
     return linear(walk, layer, names->down, dim, inner, config->ffn_bias);
 }
 
-static enum status one_expert(const struct walk *walk, uint32_t layer, uint32_t expert) {
+static enum status one_expert(const struct decoder_tensors_walk *walk, uint32_t layer,
+                              uint32_t expert) {
     const struct decoder_names *names = walk->names;
     uint32_t dim = walk->config->dim, inner = walk->config->moe.expert_dim;
     decoder_stem gate, up, down;
@@ -92,7 +98,7 @@ static enum status one_expert(const struct walk *walk, uint32_t layer, uint32_t 
     return bias(walk, down, dim, false);
 }
 
-static enum status mixture(const struct walk *walk, uint32_t layer) {
+static enum status mixture(const struct decoder_tensors_walk *walk, uint32_t layer) {
     const struct model_config *config = walk->config;
     const struct decoder_names *names = walk->names;
     uint32_t dim = config->dim, shared = config->moe.shared_dim;
@@ -110,7 +116,7 @@ static enum status mixture(const struct walk *walk, uint32_t layer) {
     return matrix(walk, shared_router, 1, dim);
 }
 
-static enum status one_layer(const struct walk *walk, uint32_t layer) {
+static enum status one_layer(const struct decoder_tensors_walk *walk, uint32_t layer) {
     const struct model_config *config = walk->config;
     TRY(norm(walk, layer, walk->names->attn_norm, config->dim));
     TRY(decoder_tensors_attention(walk, layer));
@@ -120,7 +126,7 @@ static enum status one_layer(const struct walk *walk, uint32_t layer) {
 
 enum status decoder_tensors_check(const struct tensors *tensors, struct error *error) {
     const struct model_config *config = tensors->config;
-    struct walk walk = {tensors, config, decoder_names_of(config), error};
+    struct decoder_tensors_walk walk = {tensors, config, decoder_names_of(config), error};
     if (!walk.names)
         return error_set(error, STATUS_UNSUPPORTED, "%s: family %s is not read from GGUF files",
                          config->name, config->family);

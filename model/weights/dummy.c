@@ -47,7 +47,7 @@ struct region {
     uint64_t n_bytes;
 };
 
-struct pool {
+struct dummy_pool {
     int fd; /* -1: not made yet */
     uint32_t n_regions;
     struct region regions[REGIONS_MAX]; /* the last is the longest; all stay, tensors lie in them */
@@ -58,7 +58,7 @@ struct dummy {
     uint64_t seed;
     const char *plain; /* constant: "f32", "f16" or "bf16" */
     struct model_config config;
-    struct pool pools[N_CONTENTS];
+    struct dummy_pool pools[N_CONTENTS];
     struct arena arena;      /* the tensors */
     struct tensor **tensors; /* owned (n_tensors), in the order they were asked for */
     struct map by_name;      /* hash of name -> index */
@@ -130,7 +130,7 @@ static void fill_pool(enum content content, uint64_t seed, unsigned char *bytes)
 }
 
 static enum status make_pool(struct dummy *dummy, enum content content, struct error *error) {
-    struct pool *pool = &dummy->pools[content];
+    struct dummy_pool *pool = &dummy->pools[content];
     int fd = memfd_create("tandem-dummy", MFD_CLOEXEC);
     void *bytes = MAP_FAILED;
     if (fd >= 0 && ftruncate(fd, (off_t)POOL_BYTES) == 0)
@@ -148,7 +148,7 @@ static enum status make_pool(struct dummy *dummy, enum content content, struct e
 }
 
 /* Address space of n_bytes, the pool again and again. */
-static enum status grow_pool(struct pool *pool, uint64_t n_bytes, struct error *error) {
+static enum status grow_pool(struct dummy_pool *pool, uint64_t n_bytes, struct error *error) {
     if (pool->n_regions == REGIONS_MAX)
         return error_set(error, STATUS_LIMIT, "a dummy model with too many lengths of tensors");
     unsigned char *bytes =
@@ -169,7 +169,7 @@ static enum status grow_pool(struct pool *pool, uint64_t n_bytes, struct error *
 /* n bytes of the content. They start where the name says, so that tensors differ. */
 static enum status dummy_place(struct dummy *dummy, enum content content, const char *name,
                                uint64_t n, const void **data, struct error *error) {
-    struct pool *pool = &dummy->pools[content];
+    struct dummy_pool *pool = &dummy->pools[content];
     uint64_t wanted;
     if (!checked_add(n, 2 * POOL_BYTES - 1, &wanted) || wanted > SIZE_MAX / 4)
         return error_set(error, STATUS_LIMIT, "tensor %s is larger than memory can be", name);
@@ -314,7 +314,7 @@ static void close_dummy(struct checkpoint *checkpoint) {
     if (!dummy)
         return;
     for (unsigned i = 0; i < N_CONTENTS; i++) {
-        struct pool *pool = &dummy->pools[i];
+        struct dummy_pool *pool = &dummy->pools[i];
         for (uint32_t j = 0; j < pool->n_regions; j++)
             munmap(pool->regions[j].bytes, pool->regions[j].n_bytes);
         if (pool->fd >= 0)

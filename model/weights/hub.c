@@ -19,7 +19,7 @@
 #define SNAPSHOTS_PART "/snapshots/"
 
 /* Names of a folder that were asked for, sorted. */
-struct names {
+struct hub_names {
     char all[NAMES_MAX][NAME_MAX + 1];
     unsigned n;       /* of those that are kept */
     unsigned n_there; /* all */
@@ -48,7 +48,7 @@ static int compare_names(const void *a, const void *b) {
 }
 
 /* Is `name` a part of the same GGUF file as one that is listed? The first of them by name stands for all. */
-static bool is_listed(struct names *names, const char *name) {
+static bool is_listed(struct hub_names *names, const char *name) {
     struct part_name part, listed;
     if (!part_name_read(name, ".gguf", &part))
         return false;
@@ -65,7 +65,7 @@ static bool is_listed(struct names *names, const char *name) {
 }
 
 /* The names in a folder that end so, hidden ones apart. A folder that cannot be read has none. */
-static void list_names(const char *folder, const char *end, struct names *names) {
+static void list_names(const char *folder, const char *end, struct hub_names *names) {
     DIR *dir = opendir(folder);
     names->n = names->n_there = 0;
     if (!dir)
@@ -83,7 +83,7 @@ static void list_names(const char *folder, const char *end, struct names *names)
 }
 
 /* "a, b, c and 4 more" */
-static const char *hub_show(const struct names *names, char *text, size_t size) {
+static const char *hub_show(const struct hub_names *names, char *text, size_t size) {
     size_t at = 0;
     unsigned n_shown = names->n < NAMES_SHOWN ? names->n : NAMES_SHOWN;
     text[0] = 0;
@@ -125,7 +125,7 @@ static enum status find_snapshot(const char *folder, char path[PATH_MAX], struct
     bool has_ref;
     TRY(hub_join(snapshots, folder, "snapshots", error));
     TRY(read_ref(folder, commit, &has_ref, error));
-    struct names *names = malloc(sizeof *names);
+    struct hub_names *names = malloc(sizeof *names);
     if (!names)
         return error_set(error, STATUS_NOMEM, "%s: no memory", folder);
     list_names(snapshots, "", names);
@@ -175,7 +175,7 @@ static void name_by_place(const char *folder, char name[HUB_NAME_MAX]) {
  * them. */
 static enum status look_inside(struct hub_found *found, struct error *error) {
     char text[ERROR_TEXT_MAX / 2], folder[PATH_MAX];
-    struct names *names = malloc(sizeof *names);
+    struct hub_names *names = malloc(sizeof *names);
     if (!names)
         return error_set(error, STATUS_NOMEM, "%s: no memory", found->path);
     memcpy(folder, found->path, sizeof folder);

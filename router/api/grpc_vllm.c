@@ -170,14 +170,14 @@ static enum status parse(const struct span *body, const struct ask_limits *limit
 /* --- writing ----------------------------------------------------------------------------------- */
 
 /* Messages that point into a reply while it is packed. */
-struct packing {
+struct grpc_vllm_packing {
     Vllm__Grpc__Engine__OutputLogProbs logprobs;
     Vllm__Grpc__Engine__TopLogProbs *tops; /* owned (n_tokens) */
     Vllm__Grpc__Engine__TopLogProbs **at;  /* owned (n_tokens) */
     float *values;                         /* owned (n_tokens) */
 };
 
-static void packing_fini(struct packing *packing) {
+static void packing_fini(struct grpc_vllm_packing *packing) {
     free(packing->tops);
     free(packing->at);
     free(packing->values);
@@ -185,7 +185,8 @@ static void packing_fini(struct packing *packing) {
 
 /* The choice's log-probabilities, or NULL where none are asked for. False: no memory. */
 static bool fill_logprobs(const struct ask *ask, const struct reply_choice *choice,
-                          struct packing *packing, Vllm__Grpc__Engine__OutputLogProbs **to) {
+                          struct grpc_vllm_packing *packing,
+                          Vllm__Grpc__Engine__OutputLogProbs **to) {
     uint32_t n = choice->n_tokens, n_top = ask->sampling.n_top;
     *to = NULL;
     if (!ask->sampling.want_logprobs || !choice->logprobs || n == 0)
@@ -257,7 +258,7 @@ static void put_complete(const struct reply *reply, const struct reply_choice *c
 
 static void put_chunk(const struct reply *reply, const struct reply_choice *choice,
                       struct buf *out) {
-    struct packing packing = {.tops = NULL};
+    struct grpc_vllm_packing packing = {.tops = NULL};
     Vllm__Grpc__Engine__OutputLogProbs *logprobs;
     if (!fill_logprobs(reply->ask, choice, &packing, &logprobs)) {
         out->failed = true;
@@ -273,7 +274,7 @@ static void put_chunk(const struct reply *reply, const struct reply_choice *choi
 static void put_whole(const struct reply *reply, const struct reply_choice *choices, uint32_t n,
                       struct buf *out) {
     for (uint32_t i = 0; i < n; i++) {
-        struct packing packing = {.tops = NULL};
+        struct grpc_vllm_packing packing = {.tops = NULL};
         Vllm__Grpc__Engine__OutputLogProbs *logprobs;
         if (fill_logprobs(reply->ask, &choices[i], &packing, &logprobs))
             put_complete(reply, &choices[i], logprobs, out);

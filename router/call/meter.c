@@ -31,7 +31,7 @@ static const double stage_bounds[] = {.00001, .0001, .001, .005, .01, .05, .1,
 #define BOUNDS(list) .bounds = (list), .n_bounds = sizeof(list) / sizeof(list)[0]
 
 /* What the rows below show. */
-struct figures {
+struct meter_figures {
     struct meter_now now;
     struct router_stats core;
     struct load workers; /* its totals, summed over all workers there ever were */
@@ -47,7 +47,7 @@ struct figures {
     uint64_t n_ended[METER_OUTCOMES];
     uint64_t n_outside; /* zero: there is no cache outside the workers */
 };
-#define AT(member) METRIC_AT(struct figures, member)
+#define AT(member) METRIC_AT(struct meter_figures, member)
 
 #define LABEL(name, value) .labels = &(const struct metric_label){name, value}, .n_labels = 1
 
@@ -212,7 +212,7 @@ static const struct metric_row call_rows[] = {
 struct meter {
     struct metrics *metrics;       /* borrowed */
     struct metric_label labels[2]; /* of vLLM's: model and engine */
-    struct figures figures;
+    struct meter_figures figures;
     struct metric *vllm[N(vllm_rows)], *own[N(own_rows)], *call[N(call_rows)];
     struct metric *process[PROCESS_SERIES], *allocator[ALLOCATOR_SERIES];
     struct metric *gap;
@@ -220,7 +220,7 @@ struct meter {
     struct metric *workers_refused[REFUSAL_COUNT];
     struct metric *cache_info; /* its labels are the figures: made anew when they change */
     uint64_t cache_blocks;
-    struct seen {
+    struct meter_seen {
         uint64_t incarnation;
         struct load load;
     } seen[WORKERS_MAX];
@@ -334,7 +334,7 @@ void meter_call(struct meter *meter, const struct meter_call *call) {
  * at zero. */
 static void add_totals(struct load *sum, const struct metric_row *rows, size_t n,
                        const struct load *before, const struct load *now) {
-    size_t from = offsetof(struct figures, workers);
+    size_t from = offsetof(struct meter_figures, workers);
     for (size_t i = 0; i < n; i++) {
         size_t at = rows[i].at - from; /* of a row of another member: past the end */
         if (at >= sizeof *now)
@@ -347,10 +347,11 @@ static void add_totals(struct load *sum, const struct metric_row *rows, size_t n
     }
 }
 
-static void take_totals(struct meter *meter, struct seen *seen, const struct worker_view *view) {
+static void take_totals(struct meter *meter, struct meter_seen *seen,
+                        const struct worker_view *view) {
     struct load *sum = &meter->figures.workers;
     if (seen->incarnation != view->welcome.incarnation)
-        *seen = (struct seen){.incarnation = view->welcome.incarnation};
+        *seen = (struct meter_seen){.incarnation = view->welcome.incarnation};
     add_totals(sum, vllm_rows, N(vllm_rows), &seen->load, &view->load);
     add_totals(sum, own_rows, N(own_rows), &seen->load, &view->load);
     seen->load = view->load;
@@ -406,7 +407,7 @@ static void refresh_workers(struct meter *meter, const struct router *core) {
 }
 
 void meter_refresh(struct meter *meter, const struct meter_now *now) {
-    struct figures *figures = &meter->figures;
+    struct meter_figures *figures = &meter->figures;
     figures->now = *now;
     router_stats(now->core, &figures->core);
     refresh_workers(meter, now->core);

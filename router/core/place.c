@@ -97,14 +97,14 @@ static struct fits find_fits(struct router *router, const struct request *req) {
 }
 
 /* Those to choose from: router->candidates (n), of the least rank that was offered. */
-struct search {
+struct place_search {
     enum policy_stage stage;
     uint32_t rank;
     uint32_t n;
 };
 
 /* One without room is none to choose, and keeps those of higher ranks out all the same. */
-static void offer(struct router *router, struct search *search, const struct slot *slot,
+static void offer(struct router *router, struct place_search *search, const struct slot *slot,
                   uint32_t rank) {
     if (rank > search->rank)
         return;
@@ -117,7 +117,7 @@ static void offer(struct router *router, struct search *search, const struct slo
 
 /* SLOT_NONE: there is none to choose from. */
 static uint32_t place_choose(struct router *router, const struct request *req,
-                             struct search search) {
+                             struct place_search search) {
     if (search.n == 0)
         return SLOT_NONE;
     uint32_t n = req->n_losses > 0 ? keep_proved(router, search.n) : search.n;
@@ -207,7 +207,7 @@ static enum turn place_alone(struct router *router, struct request *req, struct 
  * others (another tensor-parallel size), and the stream is counted as inexact. */
 static uint32_t find_partner(struct router *router, const struct request *req, struct fits fits,
                              const struct slot *to) {
-    struct search search = {.stage = POLICY_PREFILL, .rank = UINT32_MAX};
+    struct place_search search = {.stage = POLICY_PREFILL, .rank = UINT32_MAX};
     for (uint32_t i = 0; i < fits.n; i++) {
         const struct slot *slot = router->fitting[i];
         if (place_takes(router, slot) != TAKES_PREFILL || !fleet_pairs(slot, to) ||
@@ -231,7 +231,7 @@ struct found {
 static struct found find_decode(struct router *router, struct request *req, struct fits fits) {
     bool by_load = router->config.roles == ROLES_LOAD, has_decode = false;
     struct found found = {.slot = SLOT_NONE};
-    struct search search = {.stage = POLICY_DECODE, .rank = UINT32_MAX};
+    struct place_search search = {.stage = POLICY_DECODE, .rank = UINT32_MAX};
     for (uint32_t i = 0; i < fits.n; i++)
         has_decode |= place_takes(router, router->fitting[i]) != TAKES_PREFILL;
     for (uint32_t i = 0; i < fits.n; i++) {

@@ -13,7 +13,7 @@
 #define BLANKS         " \t\r\n"
 #define FILE_BYTES_MAX (API_KEYS_MAX * LINE_BYTES_MAX)
 
-struct row {
+struct api_keys_row {
     char key[API_KEY_BYTES_MAX + 1]; /* zero-padded, so that whole ones compare */
     struct quota *quota;             /* owned, until it is retired */
     unsigned line;                   /* of the file */
@@ -23,7 +23,7 @@ struct api_keys {
     char *path;      /* owned */
     bool is_private; /* others may not read it */
     unsigned n;
-    struct row *rows; /* owned (n) */
+    struct api_keys_row *rows; /* owned (n) */
 };
 
 static bool read_number(const char *text, uint32_t *number) {
@@ -58,7 +58,8 @@ static bool is_key(const char *key) {
     return *key == 0;
 }
 
-static enum status read_words(char *rest, struct row *row, const char *path, struct error *error) {
+static enum status read_words(char *rest, struct api_keys_row *row, const char *path,
+                              struct error *error) {
     for (const char *word; (word = strtok_r(NULL, BLANKS, &rest)) != NULL;)
         if (!read_word(word, row->quota))
             return error_set(error, STATUS_INVALID,
@@ -80,11 +81,11 @@ static enum status api_keys_add(struct api_keys *keys, char *line, unsigned n_li
     if (!is_key(key))
         return error_set(error, STATUS_INVALID,
                          "%s: line %u: a key must be printable ASCII characters", path, n_lines);
-    struct row *grown = reallocarray(keys->rows, keys->n + 1, sizeof *keys->rows);
+    struct api_keys_row *grown = reallocarray(keys->rows, keys->n + 1, sizeof *keys->rows);
     if (!grown)
         return error_set(error, STATUS_NOMEM, "%s: no memory to read it", path);
     keys->rows = grown;
-    struct row *row = &keys->rows[keys->n++];
+    struct api_keys_row *row = &keys->rows[keys->n++];
     memset(row, 0, sizeof *row);
     memcpy(row->key, key, strlen(key));
     row->line = n_lines;
@@ -168,10 +169,10 @@ void api_keys_free(struct api_keys *keys) {
     free(keys);
 }
 
-static struct row *api_keys_find(const struct api_keys *keys, const char *key) {
+static struct api_keys_row *api_keys_find(const struct api_keys *keys, const char *key) {
     char padded[API_KEY_BYTES_MAX + 1] = {0};
     size_t n = strlen(key);
-    struct row *found = NULL;
+    struct api_keys_row *found = NULL;
     if (n == 0 || n > API_KEY_BYTES_MAX)
         return NULL;
     memcpy(padded, key, n);
@@ -189,12 +190,12 @@ bool api_keys_has(const struct api_keys *keys, const char *key) {
 }
 
 struct quota *api_keys_quota(struct api_keys *keys, const char *key) {
-    struct row *row = api_keys_find(keys, key);
+    struct api_keys_row *row = api_keys_find(keys, key);
     return row ? row->quota : NULL;
 }
 
 /* The quota of a key that stays goes over, with the limits of now: each side owns one afterwards. */
-static void keep_quota(struct row *old, struct row *fresh) {
+static void keep_quota(struct api_keys_row *old, struct api_keys_row *fresh) {
     struct quota *kept = old->quota;
     if (strcmp(kept->salt, fresh->quota->salt) != 0)
         return;
@@ -212,7 +213,7 @@ enum status api_keys_load_again(const struct api_keys *keys, struct api_keys **f
 void api_keys_replace(struct api_keys *keys, struct api_keys **by) {
     struct api_keys *fresh = *by;
     for (unsigned i = 0; i < fresh->n; i++) {
-        struct row *old = api_keys_find(keys, fresh->rows[i].key);
+        struct api_keys_row *old = api_keys_find(keys, fresh->rows[i].key);
         if (old)
             keep_quota(old, &fresh->rows[i]);
     }
@@ -226,7 +227,7 @@ void api_keys_replace(struct api_keys *keys, struct api_keys **by) {
 enum status api_keys_apart(const struct api_keys *clients, const struct api_keys *admins,
                            struct error *error) {
     for (unsigned i = 0; clients && admins && i < admins->n; i++) {
-        const struct row *both = api_keys_find(clients, admins->rows[i].key);
+        const struct api_keys_row *both = api_keys_find(clients, admins->rows[i].key);
         if (both)
             return error_set(error, STATUS_INVALID,
                              "%s: line %u: the key is also in %s, line %u: a client would be an "

@@ -41,7 +41,7 @@ static const struct {
      offsetof(struct reference_row, ms_per_output_token)},
 };
 
-struct entry {
+struct compare_entry {
     char key[48]; /* what rows of several sides are matched by: "128x512", "rate 3" */
     double values[COLUMN_N];
     char marks[MARK_TEXT_MAX];
@@ -49,7 +49,7 @@ struct entry {
 
 struct side {
     char name[200];
-    struct entry entries[ENTRIES_MAX];
+    struct compare_entry entries[ENTRIES_MAX];
     uint32_t n;
 };
 
@@ -67,7 +67,7 @@ static bool is_named(const struct reference_row *row, const char *name) {
 }
 
 /* Sweep levels are matched by place: rates differ between servers. */
-static void make_key(struct entry *entry, bool is_sweep, const char *label, double rate,
+static void make_key(struct compare_entry *entry, bool is_sweep, const char *label, double rate,
                      uint32_t *n_rates, uint32_t n_input, uint32_t n_output) {
     if (!is_sweep)
         snprintf(entry->key, sizeof entry->key, "%ux%u", n_input, n_output);
@@ -88,7 +88,7 @@ static bool add_reference(struct side *side, const char *name) {
             snprintf(side->name, sizeof side->name, "%s, %s, %s, %s", row->table, row->system,
                      row->model, row->hardware);
         first = row;
-        struct entry *entry = &side->entries[side->n++];
+        struct compare_entry *entry = &side->entries[side->n++];
         make_key(entry, row->level[0] != 0, row->level, strncmp(row->level, "async", 5) == 0,
                  &n_rates, row->n_input, row->n_output);
         for (unsigned column = 0; column < COLUMN_N; column++)
@@ -99,7 +99,7 @@ static bool add_reference(struct side *side, const char *name) {
 }
 
 static void add_row(struct side *side, const json_t *row, bool is_sweep, uint32_t *n_rates) {
-    struct entry *entry = &side->entries[side->n++];
+    struct compare_entry *entry = &side->entries[side->n++];
     const char *label = json_string_value(json_object_get(row, "label"));
     const char *marks = json_string_value(json_object_get(row, "marks"));
     const json_t *published = json_object_get(row, "published");
@@ -117,7 +117,7 @@ static double mean_of(const json_t *root, const char *member) {
 }
 
 static void add_load(struct side *side, const json_t *root) {
-    struct entry *entry = &side->entries[side->n++];
+    struct compare_entry *entry = &side->entries[side->n++];
     const char *marks = json_string_value(json_object_get(root, "marks"));
     snprintf(entry->key, sizeof entry->key, "load");
     entry->values[COLUMN_REQUESTS] = json_number_value(json_object_get(root, "requests_per_s"));
@@ -155,15 +155,15 @@ static enum status add_run(struct side *side, const char *path, struct error *er
     return status;
 }
 
-static const struct entry *find_entry(const struct side *side, const char *key) {
+static const struct compare_entry *find_entry(const struct side *side, const char *key) {
     for (uint32_t i = 0; i < side->n; i++)
         if (strcmp(side->entries[i].key, key) == 0)
             return &side->entries[i];
     return NULL;
 }
 
-static void print_cell(const struct entry *entry, const struct entry *base, unsigned column,
-                       bool is_first) {
+static void print_cell(const struct compare_entry *entry, const struct compare_entry *base,
+                       unsigned column, bool is_first) {
     double value = entry ? entry->values[column] : 0;
     if (value <= 0)
         printf(" - |");
@@ -185,7 +185,7 @@ static void print_sides(const struct side *sides, int n) {
     printf("\n");
     for (uint32_t e = 0; e < sides[0].n; e++)
         for (unsigned column = 0; column < COLUMN_N; column++) {
-            const struct entry *base = &sides[0].entries[e];
+            const struct compare_entry *base = &sides[0].entries[e];
             if (base->values[column] <= 0)
                 continue;
             printf("| %s | %s |", base->key, columns[column].name);

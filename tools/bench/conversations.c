@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct found {
+struct conversations_found {
     char **texts; /* owned (size), n of them */
     uint32_t n, size;
 };
@@ -46,7 +46,7 @@ static const char *text_of(const json_t *turn) {
     return text[strspn(text, " \t\r\n")] ? text : NULL;
 }
 
-static enum status conversations_add(struct found *found, const char *text) {
+static enum status conversations_add(struct conversations_found *found, const char *text) {
     if (found->n == found->size) {
         uint32_t size = found->size ? 2 * found->size : 256;
         char **grown = size > found->size ? realloc(found->texts, size * sizeof *grown) : NULL;
@@ -62,7 +62,7 @@ static enum status conversations_add(struct found *found, const char *text) {
     return STATUS_OK;
 }
 
-static enum status add_conversation(struct found *found, const json_t *conversation) {
+static enum status add_conversation(struct conversations_found *found, const json_t *conversation) {
     const json_t *turns = json_is_array(conversation)
                               ? conversation
                               : either(conversation, "conversations", "messages");
@@ -74,7 +74,7 @@ static enum status add_conversation(struct found *found, const json_t *conversat
 }
 
 /* A list of conversations, or one. */
-static enum status add_all(struct found *found, const json_t *root) {
+static enum status add_all(struct conversations_found *found, const json_t *root) {
     enum status status = json_is_object(root) ? add_conversation(found, root) : STATUS_OK;
     for (size_t i = 0, n = json_array_size(root); i < n && status == STATUS_OK; i++)
         status = add_conversation(found, json_array_get(root, i));
@@ -89,7 +89,7 @@ static enum status fail_at(const char *path, int line, const json_error_t *wrong
 }
 
 /* A conversation a line. `whole` is what is wrong with the text as one value, which is told where its first line is none either. */
-static enum status add_lines(struct found *found, const char *path, struct span text,
+static enum status add_lines(struct conversations_found *found, const char *path, struct span text,
                              const json_error_t *whole, struct error *error) {
     const char *at = text.bytes, *end = at + text.n;
     bool is_first = true;
@@ -116,7 +116,7 @@ static enum status add_lines(struct found *found, const char *path, struct span 
     return STATUS_OK;
 }
 
-static enum status read_all(struct found *found, const char *path, struct span text,
+static enum status read_all(struct conversations_found *found, const char *path, struct span text,
                             struct error *error) {
     json_error_t wrong;
     json_t *root = json_read(text.bytes, text.n, JSON_ALLOW_NUL, &wrong);
@@ -129,7 +129,7 @@ static enum status read_all(struct found *found, const char *path, struct span t
 
 enum status conversations_read(const char *path, struct span text, char ***texts, uint32_t *n_texts,
                                struct error *error) {
-    struct found found = {0};
+    struct conversations_found found = {0};
     enum status status = read_all(&found, path, text, error);
     if (status == STATUS_OK && found.n == 0)
         status = error_set(error, STATUS_INVALID,

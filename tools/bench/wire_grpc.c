@@ -134,7 +134,7 @@ static ProtobufCBinaryData text_of(const json_t *json) {
     ((to)->_##name##_case = TANDEM__V1__GENERATE_REQUEST___##Name##_##Name, (to)->name = (value))
 
 /* What the workload's bodies may hold; the pieces lie beside it, borrowed by the packer. */
-struct packing {
+struct wire_grpc_packing {
     request request;
     Tandem__V1__Chat chat;
     Tandem__V1__Message message;
@@ -142,7 +142,7 @@ struct packing {
     Tandem__V1__TokenIds ids;
 };
 
-static bool read_prompt(struct packing *to, const json_t *root) {
+static bool read_prompt(struct wire_grpc_packing *to, const json_t *root) {
     const json_t *prompt = json_object_get(root, "prompt");
     const json_t *message = json_array_get(json_object_get(root, "messages"), 0);
     if (json_is_string(prompt)) {
@@ -172,7 +172,7 @@ static bool read_prompt(struct packing *to, const json_t *root) {
 
 /* Packs the JSON that the workload makes for /v1/completions and /v1/chat/completions. */
 static uint8_t *wire_grpc_pack(const char *body, size_t n, size_t *n_packed) {
-    struct packing to = {.messages = {NULL}};
+    struct wire_grpc_packing to = {.messages = {NULL}};
     tandem__v1__generate_request__init(&to.request);
     tandem__v1__chat__init(&to.chat);
     tandem__v1__message__init(&to.message);

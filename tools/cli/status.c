@@ -12,14 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct ask {
+struct status_ask {
     struct cli_target target;
     const char *worker; /* of drain and kill */
     bool json;
     bool undo, exits; /* of drain */
 };
 
-#define AT(member) offsetof(struct ask, member)
+#define AT(member) offsetof(struct status_ask, member)
 static const struct args_row rows[] = {
     {"json", NULL, args_switch, AT(json), .help = "print the JSON object"},
     {NULL, "WORKER", args_text, .at = AT(worker)}, /* of `status`, too, which refuses it */
@@ -31,7 +31,8 @@ static const struct args_row drain_rows[] = {
     {0}};
 
 /* The answer's JSON; NULL after an error was printed. */
-static json_t *request(struct ask *ask, const char *method, const char *path, const char *body) {
+static json_t *request(struct status_ask *ask, const char *method, const char *path,
+                       const char *body) {
     struct http_url url = {0};
     struct error error;
     int code = 0;
@@ -110,7 +111,7 @@ int status_command(int argc, char **argv) {
     static const struct args args = {
         "", "Routers and workers of a running server.",
         .parts = {{rows, 0}, {target_rows, AT(target)}, {http_trust_rows, AT(target.trust)}}};
-    struct ask ask = {0};
+    struct status_ask ask = {0};
     args_parse(&args, argc, argv, &ask);
     if (ask.worker)
         return exit_fail(EXIT_CONFIG, "status takes no argument (\"%s\")", ask.worker);
@@ -127,7 +128,7 @@ int status_command(int argc, char **argv) {
     return 0;
 }
 
-static int order_worker(struct ask *ask, const char *path) {
+static int order_worker(struct status_ask *ask, const char *path) {
     if (!ask->worker)
         return exit_fail(EXIT_CONFIG, "which worker? (tandem status lists them)");
     if (ask->undo && ask->exits)
@@ -151,7 +152,7 @@ int status_drain_command(int argc, char **argv) {
                                                {drain_rows, 0},
                                                {target_rows, AT(target)},
                                                {http_trust_rows, AT(target.trust)}}};
-    struct ask ask = {0};
+    struct status_ask ask = {0};
     args_parse(&args, argc, argv, &ask);
     return order_worker(&ask, ask.undo ? "/admin/resume" : "/admin/drain");
 }
@@ -162,7 +163,7 @@ int status_kill_command(int argc, char **argv) {
         "Kills a worker of `tandem up` at once, as a crash would: other workers continue its "
         "answers, and it is started again.",
         .parts = {{rows, 0}, {target_rows, AT(target)}, {http_trust_rows, AT(target.trust)}}};
-    struct ask ask = {0};
+    struct status_ask ask = {0};
     args_parse(&args, argc, argv, &ask);
     return order_worker(&ask, "/admin/kill");
 }

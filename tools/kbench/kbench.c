@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct options {
+struct kbench_options {
     const char *backend;
     const char *isa;
     uint32_t n_threads;
@@ -17,13 +17,13 @@ struct options {
     struct plan_options of_plan; /* `only` is for all: NULL: everything */
 };
 
-struct shape {
+struct kbench_shape {
     const char *format;
     uint32_t n;
     uint32_t k;
 };
 
-static const struct shape products[] = {
+static const struct kbench_shape products[] = {
     {"q4_1", 960, 576},    {"q4_1", 576, 576},   {"q4_1", 3072, 576},   {"q4_1", 576, 1536},
     {"q8_0", 49152, 576},  {"q4_1", 6144, 4096}, {"q4_1", 28672, 4096}, {"q4_1", 4096, 14336},
     {"q8_0", 4096, 4096},  {"q4_1", 4096, 4096}, {"awq", 4096, 4096},   {"gptq4", 4096, 4096},
@@ -34,7 +34,7 @@ static const uint32_t rows[] = {1, 4, 16, 256};
 #define N_SHAPES (sizeof products / sizeof *products)
 #define N_ROWS   (sizeof rows / sizeof *rows)
 
-static void print_shape(const struct machine *machine, const struct shape *shape, uint32_t m,
+static void print_shape(const struct machine *machine, const struct kbench_shape *shape, uint32_t m,
                         const struct gemm_figures *figures) {
     double gb_s = figures->bytes / figures->seconds * 1e-9;
     double gmac_s = (double)shape->n * shape->k * m / figures->seconds * 1e-9;
@@ -54,7 +54,7 @@ static void time_shapes(const struct subject *subject, const char *format) {
     struct machine machine;
     machine_init(&machine, subject->n_threads, subject->isa);
     for (size_t i = 0; i < N_SHAPES; i++) {
-        const struct shape *shape = &products[i];
+        const struct kbench_shape *shape = &products[i];
         if (format && strcmp(format, shape->format) != 0)
             continue;
         for (size_t j = 0; j < N_ROWS; j++)
@@ -109,7 +109,7 @@ static void time_mixture(const struct subject *subject) {
     }
 }
 
-static bool is_wanted(const struct options *options, const char *what) {
+static bool is_wanted(const struct kbench_options *options, const char *what) {
     return !options->of_plan.only || strcmp(options->of_plan.only, what) == 0;
 }
 
@@ -124,7 +124,7 @@ static void usage(FILE *to) {
                 "tests/gpu/sass.py --registers).\n");
 }
 
-static int print_plan(const struct options *options) {
+static int print_plan(const struct kbench_options *options) {
 #ifdef TANDEM_EMU
     return plan_print(&options->of_plan);
 #else
@@ -142,7 +142,7 @@ int main(int argc, char **argv) {
         {"tp", required_argument, NULL, 'n'},      {"link", required_argument, NULL, 'l'},
         {"device", required_argument, NULL, 'd'},  {"code", required_argument, NULL, 'c'},
         {"help", no_argument, NULL, 'h'},          {0}};
-    struct options options = {.backend = "cpu", .of_plan = {.device = "h100", .tp = "1"}};
+    struct kbench_options options = {.backend = "cpu", .of_plan = {.device = "h100", .tp = "1"}};
     exit_checks_stdout();
     for (int c; (c = getopt_long(argc, argv, "", names, NULL)) != -1;) {
         if (c == 'b')

@@ -9,7 +9,7 @@
 #define KEY_FIRST 256 /* an option's key for argp: this and the number of its row */
 
 /* All rows of a command, and what each reads into. */
-struct reading {
+struct args_reading {
     const struct args_row *rows[ROWS_MAX];
     char *bases[ROWS_MAX];
     unsigned n;
@@ -29,7 +29,7 @@ void args_switch(const struct args_given *given) {
 }
 
 /* The number of the row of an option's key, or of the next argument; reading->n: there is none. */
-static unsigned find_row(const struct reading *reading, int key, unsigned n_before) {
+static unsigned find_row(const struct args_reading *reading, int key, unsigned n_before) {
     unsigned last = reading->n;
     if (key >= KEY_FIRST && (unsigned)(key - KEY_FIRST) < reading->n)
         return (unsigned)(key - KEY_FIRST);
@@ -44,7 +44,7 @@ static unsigned find_row(const struct reading *reading, int key, unsigned n_befo
 }
 
 static error_t parse_args(int key, char *text, struct argp_state *state) {
-    const struct reading *reading = state->input;
+    const struct args_reading *reading = state->input;
     unsigned i = find_row(reading, key, state->arg_num);
     if (i == reading->n)
         return ARGP_ERR_UNKNOWN;
@@ -55,7 +55,7 @@ static error_t parse_args(int key, char *text, struct argp_state *state) {
 
 void args_parse(const struct args *args, int argc, char **argv, void *into) {
     struct argp_option options[ROWS_MAX + 1] = {{0}}, *option = options;
-    struct reading reading = {.into = into};
+    struct args_reading reading = {.into = into};
     for (unsigned part = 0; args->parts[part].rows; part++)
         for (const struct args_row *row = args->parts[part].rows; row->read; row++) {
             ASSERT(reading.n < ROWS_MAX);

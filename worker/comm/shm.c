@@ -30,7 +30,7 @@ enum operation { OPERATION_NONE, ALL_REDUCE, GATHER, BARRIER, N_OPERATIONS };
 static const char *const names[N_OPERATIONS] = {"nothing", "all_reduce", "gather", "barrier"};
 
 /* What a rank was asked for in this round. */
-struct asked {
+struct shm_asked {
     _Alignas(64) uint64_t operation;
     uint64_t n;            /* all_reduce: numbers; gather: rows: the same for all */
     uint64_t at;           /* numbers moved in earlier rounds: the same for all */
@@ -39,21 +39,21 @@ struct asked {
 };
 
 /* The start of the shared memory; float places[2][n_ranks][place_floats] follow. */
-struct shared {
+struct shm_shared {
     uint64_t magic;
     uint32_t n_ranks;
     uint32_t place_floats;
     _Atomic uint32_t ended;                  /* a status; 0: the group works */
     _Alignas(64) struct event_count arrived; /* rises when all have come */
     _Alignas(64) _Atomic uint32_t came;      /* ranks that wait for the others */
-    struct asked asked[2][COMM_RANKS_MAX];
+    struct shm_asked asked[2][COMM_RANKS_MAX];
 };
 
 struct shm {
     struct comm head;
-    struct shared *shared; /* borrowed */
-    float *places;         /* borrowed (2, n_ranks, place_floats) */
-    uint32_t place_floats; /* as it was when the sizes were checked */
+    struct shm_shared *shared; /* borrowed */
+    float *places;             /* borrowed (2, n_ranks, place_floats) */
+    uint32_t place_floats;     /* as it was when the sizes were checked */
     struct event_count_patience patience;
     uint32_t side; /* which of the two places this round takes */
 };
@@ -66,7 +66,7 @@ static uint32_t place_floats(size_t n_floats) {
 }
 
 static size_t bytes_for(uint32_t n_ranks, uint32_t n_place) {
-    return sizeof(struct shared) + 2 * (size_t)n_ranks * n_place * sizeof(float);
+    return sizeof(struct shm_shared) + 2 * (size_t)n_ranks * n_place * sizeof(float);
 }
 
 static size_t shared_bytes(uint32_t n_ranks, size_t n_floats) {
@@ -75,7 +75,7 @@ static size_t shared_bytes(uint32_t n_ranks, size_t n_floats) {
 }
 
 static void shared_init(void *memory, uint32_t n_ranks, size_t n_floats) {
-    struct shared *shared = memory;
+    struct shm_shared *shared = memory;
     ASSERT(n_ranks > 0 && n_ranks <= COMM_RANKS_MAX);
     shared->n_ranks = n_ranks;
     shared->place_floats = place_floats(n_floats);
@@ -84,7 +84,7 @@ static void shared_init(void *memory, uint32_t n_ranks, size_t n_floats) {
 
 static enum status open_rank(void *memory, size_t n_bytes, uint32_t rank, struct comm **comm,
                              struct error *error) {
-    struct shared *shared = memory;
+    struct shm_shared *shared = memory;
     if (n_bytes < sizeof *shared || shared->magic != MAGIC)
         return error_set(error, STATUS_INVALID, "shm: this memory holds no group of ranks");
     uint32_t n_ranks = shared->n_ranks, n_place = shared->place_floats;
@@ -115,8 +115,8 @@ static enum status health(const struct comm *comm) {
 }
 
 /* In memory of our own: what is checked must not change before it is used. */
-static struct asked asked_by(const struct shm *shm, uint32_t rank) {
-    struct asked asked;
+static struct shm_asked asked_by(const struct shm *shm, uint32_t rank) {
+    struct shm_asked asked;
     memcpy(&asked, &shm->shared->asked[shm->side][rank], sizeof asked);
     return asked;
 }
@@ -128,7 +128,7 @@ static enum status end_group(struct shm *shm, enum status why) {
     event_count_close(&shm->shared->arrived);
     if (first && why == STATUS_CORRUPT)
         for (uint32_t rank = 0; rank < shm->head.n_ranks; rank++) {
-            struct asked asked = asked_by(shm, rank);
+            struct shm_asked asked = asked_by(shm, rank);
             log_error("ranks disagree", "rank=%u operation=%s n=%llu at=%llu columns=%llu+%llu",
                       rank, NAME(asked.operation), (unsigned long long)asked.n,
                       (unsigned long long)asked.at, (unsigned long long)asked.column_begin,
@@ -144,7 +144,7 @@ static float *place_of(const struct shm *shm, uint32_t rank) {
 
 /* Returns when all ranks have called it. */
 static enum status meet(struct shm *shm) {
-    struct shared *shared = shm->shared;
+    struct shm_shared *shared = shm->shared;
     uint32_t turn = event_count_turn(&shared->arrived);
     if (event_count_closed(&shared->arrived))
         return health(&shm->head);
@@ -158,8 +158,8 @@ static enum status meet(struct shm *shm) {
 }
 
 /* All say what they were asked for, meet, and look whether it was the same. */
-static enum status meet_for(struct shm *shm, const struct asked *asked) {
-    struct asked *all = shm->shared->asked[shm->side];
+static enum status meet_for(struct shm *shm, const struct shm_asked *asked) {
+    struct shm_asked *all = shm->shared->asked[shm->side];
     if (event_count_closed(
             &shm->shared->arrived)) /* who ended it may still be reading what was asked */
         return health(&shm->head);
@@ -223,7 +223,7 @@ static enum status reduce_piece(struct shm *shm, float *x, size_t n) {
 static enum status all_reduce(struct comm *comm, float *x, size_t n) {
     struct shm *shm = (struct shm *)comm;
     size_t most = shm->place_floats;
-    struct asked asked = {.operation = ALL_REDUCE, .n = n};
+    struct shm_asked asked = {.operation = ALL_REDUCE, .n = n};
     do {
         size_t n_piece = n - asked.at < most ? n - (size_t)asked.at : most;
         if (n_piece > 0)
@@ -237,8 +237,8 @@ static enum status all_reduce(struct comm *comm, float *x, size_t n) {
 }
 
 /* part: numbers [at, at + n) of a rank's (n_rows, n_columns), into its columns of out. */
-static void put_columns(float *out, size_t out_stride, const struct asked *of, const float *part,
-                        size_t at, size_t n) {
+static void put_columns(float *out, size_t out_stride, const struct shm_asked *of,
+                        const float *part, size_t at, size_t n) {
     size_t n_columns = (size_t)of->n_columns;
     while (n > 0) {
         size_t row = at / n_columns, column = at % n_columns;
@@ -251,7 +251,7 @@ static void put_columns(float *out, size_t out_stride, const struct asked *of, c
 }
 
 /* How much of a rank's part is in its place in this round. */
-static size_t piece_of(const struct asked *of, size_t at, size_t most) {
+static size_t piece_of(const struct shm_asked *of, size_t at, size_t most) {
     size_t n = (size_t)of->n * (size_t)of->n_columns;
     size_t left = at < n ? n - at : 0;
     return left < most ? left : most;
@@ -261,7 +261,7 @@ static size_t piece_of(const struct asked *of, size_t at, size_t most) {
 static enum status shm_collect(struct shm *shm, float *out, size_t n_rows, size_t out_stride,
                                size_t at) {
     for (uint32_t rank = 1; rank < shm->head.n_ranks; rank++) {
-        struct asked of = asked_by(shm, rank);
+        struct shm_asked of = asked_by(shm, rank);
         if (of.n != n_rows || of.column_begin > out_stride ||
             of.n_columns > out_stride - of.column_begin)
             return end_group(shm, STATUS_CORRUPT);
@@ -274,7 +274,7 @@ static enum status shm_collect(struct shm *shm, float *out, size_t n_rows, size_
 static size_t longest_part(const struct shm *shm) {
     size_t longest = 0;
     for (uint32_t rank = 0; rank < shm->head.n_ranks; rank++) {
-        struct asked of = asked_by(shm, rank);
+        struct shm_asked of = asked_by(shm, rank);
         size_t n = (size_t)of.n * (size_t)of.n_columns;
         longest = n > longest ? n : longest;
     }
@@ -285,7 +285,7 @@ static enum status shm_gather(struct comm *comm, float *out, size_t out_stride, 
                               size_t n_rows, size_t column_begin, size_t n_columns) {
     struct shm *shm = (struct shm *)comm;
     size_t most = shm->place_floats, longest;
-    struct asked asked = {
+    struct shm_asked asked = {
         .operation = GATHER, .n = n_rows, .column_begin = column_begin, .n_columns = n_columns};
     ASSERT((out != NULL) == (comm->rank == 0));
     if (out) {
@@ -308,7 +308,7 @@ static enum status shm_gather(struct comm *comm, float *out, size_t out_stride, 
 
 static enum status barrier(struct comm *comm) {
     struct shm *shm = (struct shm *)comm;
-    TRY(meet_for(shm, &(struct asked){.operation = BARRIER}));
+    TRY(meet_for(shm, &(struct shm_asked){.operation = BARRIER}));
     shm->side ^= 1;
     return STATUS_OK;
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* What a row can say, in the order in which it is written. */
-static const struct field {
+static const struct efficiencies_field {
     const char *key;
     size_t offset;
     unsigned n;       /* numbers; 0: a text */
@@ -59,11 +59,11 @@ const struct efficiencies *efficiencies_find(const char *name) {
     return NULL;
 }
 
-static double *numbers_of(struct efficiencies *row, const struct field *field) {
+static double *numbers_of(struct efficiencies *row, const struct efficiencies_field *field) {
     return (double *)(void *)((char *)row + field->offset);
 }
 
-static enum status read_numbers(struct efficiencies *row, const struct field *field,
+static enum status read_numbers(struct efficiencies *row, const struct efficiencies_field *field,
                                 const char *text, unsigned line, struct error *error) {
     for (unsigned i = 0; i < field->n; i++) {
         char *end;
@@ -81,8 +81,8 @@ static enum status read_numbers(struct efficiencies *row, const struct field *fi
     return STATUS_OK;
 }
 
-static enum status read_text(struct efficiencies *row, const struct field *field, const char *text,
-                             unsigned line, struct error *error) {
+static enum status read_text(struct efficiencies *row, const struct efficiencies_field *field,
+                             const char *text, unsigned line, struct error *error) {
     size_t n = strlen(text);
     while (n > 0 && strchr(" \t\r", text[n - 1]))
         n--;
@@ -94,13 +94,13 @@ static enum status read_text(struct efficiencies *row, const struct field *field
     return STATUS_OK;
 }
 
-struct reader {
+struct efficiencies_reader {
     struct efficiencies *rows;
     size_t n_max, n;
     unsigned line;
 };
 
-static enum status read_line(struct reader *reader, char *line, struct error *error) {
+static enum status read_line(struct efficiencies_reader *reader, char *line, struct error *error) {
     char *key = line + strspn(line, " \t\r"), *colon = strchr(key, ':');
     if (*key == '\0' || *key == '#')
         return STATUS_OK;
@@ -109,7 +109,7 @@ static enum status read_line(struct reader *reader, char *line, struct error *er
                          reader->line);
     *colon = '\0';
     const char *value = colon + 1 + strspn(colon + 1, " \t");
-    const struct field *field = fields;
+    const struct efficiencies_field *field = fields;
     while (field < fields + N_FIELDS && strcmp(field->key, key) != 0)
         field++;
     if (field == fields + N_FIELDS)
@@ -132,7 +132,7 @@ static enum status read_line(struct reader *reader, char *line, struct error *er
 
 enum status efficiencies_read(const char *text, size_t n_bytes, struct efficiencies *rows,
                               size_t n_max, size_t *n, struct error *error) {
-    struct reader reader = {.rows = rows, .n_max = n_max};
+    struct efficiencies_reader reader = {.rows = rows, .n_max = n_max};
     char line[EFFICIENCY_SOURCE_MAX + 64];
     for (size_t at = 0; at < n_bytes;) {
         const char *end = memchr(text + at, '\n', n_bytes - at);
@@ -158,7 +158,7 @@ enum status efficiencies_read(const char *text, size_t n_bytes, struct efficienc
 
 void efficiencies_write(const struct efficiencies *row, struct buf *out) {
     struct efficiencies copy = *row;
-    for (const struct field *field = fields; field < fields + N_FIELDS; field++) {
+    for (const struct efficiencies_field *field = fields; field < fields + N_FIELDS; field++) {
         const char *text = (const char *)&copy + field->offset;
         if (field->n == 0 && *text)
             buf_printf(out, "%s: %s\n", field->key, text);

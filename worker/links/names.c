@@ -13,7 +13,7 @@
 #define SAY_NS (60 * NS_PER_S)
 
 /* A router as it was told: an endpoint, or a name and what is behind it. */
-struct told {
+struct names_told {
     const char *endpoint; /* borrowed */
     uint32_t at;          /* of the names; NOT_A_NAME: an endpoint */
     struct address address;
@@ -23,8 +23,8 @@ struct told {
 #define NOT_A_NAME UINT32_MAX
 
 struct names {
-    struct dns *dns;   /* owned */
-    struct told *told; /* owned (n_told) */
+    struct dns *dns;         /* owned */
+    struct names_told *told; /* owned (n_told) */
     uint32_t n_told;
     char (*list)[MESSAGE_ENDPOINT_MAX]; /* owned (n_max) */
     uint32_t n_max;
@@ -51,8 +51,8 @@ static enum status names_start(struct names *names, const char *const *routers, 
     const char *hosts[DNS_NAMES_MAX];
     uint32_t n_hosts = 0;
     for (uint32_t i = 0; i < names->n_told; i++) {
-        struct told *told = &names->told[i];
-        *told = (struct told){.endpoint = routers[i], .at = NOT_A_NAME};
+        struct names_told *told = &names->told[i];
+        *told = (struct names_told){.endpoint = routers[i], .at = NOT_A_NAME};
         if (!names_is_one(routers[i]))
             continue;
         TRY(names_split(routers[i], &told->address, error));
@@ -99,7 +99,7 @@ void names_close(struct names *names) {
 }
 
 /* A line at once when a name fails, one a minute while it does, and one with every new answer. */
-static void names_say(struct told *told, bool is_new, uint64_t now_ns) {
+static void names_say(struct names_told *told, bool is_new, uint64_t now_ns) {
     const struct dns_answer *answer = &told->answer;
     char name[sizeof told->address.host + 16], addresses[512] = "", shown[2 * sizeof addresses];
     log_text(name, sizeof name, told->address.host);
@@ -132,7 +132,7 @@ static void names_add(struct names *names, struct names_list *list, const char *
 bool names_look(struct names *names, uint64_t now_ns, struct names_list *list) {
     bool any_new = false;
     for (uint32_t i = 0; i < names->n_told; i++) {
-        struct told *told = &names->told[i];
+        struct names_told *told = &names->told[i];
         if (told->at == NOT_A_NAME)
             continue;
         bool is_new = dns_take(names->dns, told->at, &told->answer);
@@ -141,7 +141,7 @@ bool names_look(struct names *names, uint64_t now_ns, struct names_list *list) {
     }
     *list = (struct names_list){.all = names->list};
     for (uint32_t i = 0; any_new && i < names->n_told; i++) {
-        const struct told *told = &names->told[i];
+        const struct names_told *told = &names->told[i];
         char endpoint[MESSAGE_ENDPOINT_MAX];
         if (told->at == NOT_A_NAME)
             names_add(names, list, told->endpoint);

@@ -23,12 +23,12 @@ struct board {
 };
 
 /* Where each array begins in words. */
-struct places {
+struct board_places {
     uint64_t ids, positions, seq_begin, block_tables, rows, variants, n;
 };
 
-static struct places places(const struct board_sizes *sizes) {
-    struct places at = {0};
+static struct board_places places(const struct board_sizes *sizes) {
+    struct board_places at = {0};
     at.positions = at.ids + sizes->max_tokens;
     at.seq_begin = at.positions + sizes->max_tokens;
     at.rows = at.seq_begin + sizes->max_seqs + 1;
@@ -66,7 +66,7 @@ static void copy(uint32_t *to, const uint32_t *from, size_t n) {
 static void write_step(struct board *board, const struct board_step *step) {
     const struct kernels_batch *batch = &step->batch;
     const struct board_sizes *sizes = &board->sizes;
-    struct places at = places(sizes);
+    struct board_places at = places(sizes);
     ASSERT(batch->n_tokens <= sizes->max_tokens && batch->n_seqs <= sizes->max_seqs);
     ASSERT(batch->block_table_stride <= sizes->max_blocks && step->n_rows <= sizes->max_seqs);
     board->n_tokens = batch->n_tokens;
@@ -110,7 +110,7 @@ bool board_take(struct board *board, uint32_t *turn, struct event_count_patience
                 struct board_step *step) {
     if (!event_count_wait(&board->steps, *turn, patience))
         return false;
-    struct places at = places(&board->sizes);
+    struct board_places at = places(&board->sizes);
     *turn = event_count_turn(&board->steps);
     *step = (struct board_step){
         .batch = {.n_tokens = board->n_tokens,

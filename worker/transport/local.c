@@ -15,7 +15,7 @@
 
 extern const struct transport transport_local;
 
-struct ring {
+struct local_ring {
     uint64_t id;          /* random, never used again */
     unsigned char *bytes; /* owned (n_bytes) */
     uint64_t n_bytes;
@@ -23,16 +23,16 @@ struct ring {
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static struct ring *rings[RINGS_MAX];
+static struct local_ring *rings[RINGS_MAX];
 
 struct local_sender {
     struct transport_sender head;
-    struct ring *ring; /* held */
+    struct local_ring *ring; /* held */
 };
 
 struct local_receiver {
     struct transport_receiver head;
-    struct ring *ring; /* held */
+    struct local_ring *ring; /* held */
 };
 
 static bool reaches(const struct transport_place *from, const struct transport_place *to) {
@@ -40,8 +40,8 @@ static bool reaches(const struct transport_place *from, const struct transport_p
 }
 
 /* Another holder of the ring of this id, or NULL. */
-static struct ring *ring_hold(uint64_t id) {
-    struct ring *found = NULL;
+static struct local_ring *ring_hold(uint64_t id) {
+    struct local_ring *found = NULL;
     pthread_mutex_lock(&mutex);
     for (int i = 0; i < RINGS_MAX; i++)
         if (rings[i] && rings[i]->id == id)
@@ -53,7 +53,7 @@ static struct ring *ring_hold(uint64_t id) {
 }
 
 /* A holder less. The sender leaves the table too, so that nobody comes after it. */
-static void ring_leave(struct ring *ring, bool sender) {
+static void ring_leave(struct local_ring *ring, bool sender) {
     pthread_mutex_lock(&mutex);
     for (int i = 0; sender && i < RINGS_MAX; i++)
         if (rings[i] == ring)
@@ -66,7 +66,7 @@ static void ring_leave(struct ring *ring, bool sender) {
     free(ring);
 }
 
-static enum status ring_enter(struct ring *ring) {
+static enum status ring_enter(struct local_ring *ring) {
     enum status status = STATUS_LIMIT;
     pthread_mutex_lock(&mutex);
     for (int i = 0; i < RINGS_MAX && status != STATUS_OK; i++) {
@@ -88,7 +88,7 @@ static void sender_close(struct transport_sender *sender) {
 static enum status sender_open(const struct transport_options *options,
                                struct transport_sender **sender, struct error *error) {
     struct local_sender *local = calloc(1, sizeof *local);
-    struct ring *ring = calloc(1, sizeof *ring);
+    struct local_ring *ring = calloc(1, sizeof *ring);
     unsigned char *bytes = malloc(options->ring_bytes);
     if (!local || !ring || !bytes) {
         free(local);
@@ -96,7 +96,7 @@ static enum status sender_open(const struct transport_options *options,
         free(bytes);
         return error_set(error, STATUS_NOMEM, "local: no memory for a KV link");
     }
-    *ring = (struct ring){
+    *ring = (struct local_ring){
         .id = random_seed(), .bytes = bytes, .n_bytes = options->ring_bytes, .n_holders = 1};
     local->head.transport = &transport_local;
     local->head.memory = bytes;

@@ -25,17 +25,17 @@
 extern const struct transport transport_shm;
 
 /* What the offer holds, in the byte order of the one machine that both run on. */
-struct address {
+struct shm_address {
     uint32_t pid;
     uint32_t fd;
     uint64_t n_bytes;
     uint64_t token[2];
 };
-_Static_assert(sizeof(struct address) == 32, "no padding on the wire");
+_Static_assert(sizeof(struct shm_address) == 32, "no padding on the wire");
 
 struct shm_sender {
     struct transport_sender head;
-    struct address address;
+    struct shm_address address;
     int fd; /* owned */
 };
 
@@ -43,7 +43,7 @@ static bool reaches(const struct transport_place *from, const struct transport_p
     return from->host == to->host;
 }
 
-static void ring_name(const struct address *address, char *name, size_t size) {
+static void ring_name(const struct shm_address *address, char *name, size_t size) {
     snprintf(name, size, "tandem-kv-%016llx%016llx", (unsigned long long)address->token[0],
              (unsigned long long)address->token[1]);
 }
@@ -97,9 +97,9 @@ static enum status sender_open(const struct transport_options *options,
         return error_set(error, STATUS_NOMEM, "shm: no memory for a KV link");
     shm->head.transport = &transport_shm;
     shm->fd = -1;
-    shm->address = (struct address){.pid = (uint32_t)getpid(),
-                                    .n_bytes = options->ring_bytes,
-                                    .token = {random_seed(), random_seed()}};
+    shm->address = (struct shm_address){.pid = (uint32_t)getpid(),
+                                        .n_bytes = options->ring_bytes,
+                                        .token = {random_seed(), random_seed()}};
     stage_init(&shm->head.stage, options->ring_bytes);
     if (options->first_bytes > 0)
         stage_use(&shm->head.stage, options->first_bytes);
@@ -122,7 +122,7 @@ static uint32_t shm_offer(const struct transport_sender *sender,
 }
 
 /* Is this descriptor the sealed ring that the offer speaks of? */
-static enum status check_ring(int fd, const struct address *address, struct error *error) {
+static enum status check_ring(int fd, const struct shm_address *address, struct error *error) {
     char wanted[96], name[64], link[64], found[96];
     struct stat info;
     ring_name(address, name, sizeof name);
@@ -139,7 +139,7 @@ static enum status check_ring(int fd, const struct address *address, struct erro
     return STATUS_OK;
 }
 
-static enum status opering_bytes(const struct address *address, int *fd, struct error *error) {
+static enum status opering_bytes(const struct shm_address *address, int *fd, struct error *error) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%u/fd/%u", address->pid, address->fd);
     int opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -157,7 +157,7 @@ static enum status opering_bytes(const struct address *address, int *fd, struct 
 
 static enum status receiver_open(const uint8_t *bytes, uint32_t n, struct transport_receiver **out,
                                  struct error *error) {
-    struct address address;
+    struct shm_address address;
     int fd;
     if (n != sizeof address)
         return error_set(error, STATUS_INVALID, "shm: an offer of %u bytes instead of %zu", n,

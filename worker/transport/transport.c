@@ -102,15 +102,15 @@ bool transport_kv_valid(const struct transport_kv *kv) {
 
 /* A run of neighbouring heads within one half (K or V) of a block, as it lies in a rank's block and
  * in the whole one. */
-struct run {
+struct transport_run {
     uint32_t rank;
     uint32_t head; /* of the model */
     uint32_t n;
 };
 
 /* The longest run from `head` on whose first holder is one rank. */
-static struct run run_from(const struct transport_kv *kv, uint32_t head) {
-    struct run run = {.head = head};
+static struct transport_run run_from(const struct transport_kv *kv, uint32_t head) {
+    struct transport_run run = {.head = head};
     while (!holds(&kv->ranks[run.rank], head))
         run.rank++; /* there is one: transport_kv_valid() */
     const struct transport_rank *of = &kv->ranks[run.rank];
@@ -181,7 +181,7 @@ static enum status gather_block(const struct transport_kv *kv, uint32_t layer, u
     size_t head_bytes = kv->block_bytes / (2 * kv->n_heads);
     for (uint32_t half = 0; half < 2; half++)
         for (uint32_t head = 0; head < kv->n_heads;) {
-            struct run run = run_from(kv, head);
+            struct transport_run run = run_from(kv, head);
             unsigned char *from = block_at(kv, run.rank, layer, block);
             memcpy(to, head_at(kv, run.rank, from, half, head), run.n * head_bytes);
             to += run.n * head_bytes;
@@ -191,8 +191,8 @@ static enum status gather_block(const struct transport_kv *kv, uint32_t layer, u
 }
 
 /* The other ranks that hold heads of this run get them from the first, whose bytes were summed. */
-static void share_run(const struct transport_kv *kv, const struct run *run, uint32_t layer,
-                      uint32_t block, uint32_t half) {
+static void share_run(const struct transport_kv *kv, const struct transport_run *run,
+                      uint32_t layer, uint32_t block, uint32_t half) {
     size_t head_bytes = kv->block_bytes / (2 * kv->n_heads);
     unsigned char *from = block_at(kv, run->rank, layer, block);
     for (uint32_t rank = run->rank + 1; rank < kv->n_ranks; rank++) {
@@ -223,7 +223,7 @@ static void scatter_block(const struct transport_kv *kv, uint32_t layer, uint32_
     size_t head_bytes = kv->block_bytes / (2 * kv->n_heads);
     for (uint32_t half = 0; half < 2; half++)
         for (uint32_t head = 0; head < kv->n_heads;) {
-            struct run run = run_from(kv, head);
+            struct transport_run run = run_from(kv, head);
             unsigned char *to =
                 head_at(kv, run.rank, block_at(kv, run.rank, layer, block), half, head);
             memcpy(to, from, run.n * head_bytes);

@@ -28,20 +28,20 @@ static bool is_absent(const char *name, const json_t *value, bool is_message) {
 
 static json_t *fitting_object(const json_t *object, bool is_message, unsigned depth);
 
-struct place {
+struct template_absent_place {
     bool is_message; /* what stands there, where it is an object */
     unsigned depth;
 };
 
 static enum status fit_entry(const json_t *entry, const void *how, json_t **fitting) {
-    const struct place *place = how;
+    const struct template_absent_place *place = how;
     *fitting = json_is_object(entry) ? fitting_object(entry, place->is_message, place->depth)
                                      : template_keep(entry);
     return *fitting ? STATUS_OK : STATUS_NOMEM;
 }
 
 /* Objects and lists of them, else the value as it is; NULL when memory is short. */
-static json_t *fitting_value(const json_t *value, struct place place) {
+static json_t *fitting_value(const json_t *value, struct template_absent_place place) {
     if (json_is_object(value) && place.depth <= DEPTH_MAX)
         return fitting_object(value, place.is_message, place.depth);
     if (!json_is_array(value) || place.depth > DEPTH_MAX)
@@ -71,7 +71,7 @@ static json_t *fitting_object(const json_t *object, bool is_message, unsigned de
         bool absent = is_absent(name, value, is_message), fits = true;
         json_t *fitting = NULL;
         if (!absent && is_entered(name)) {
-            fitting = fitting_value(value, (struct place){false, depth + 1});
+            fitting = fitting_value(value, (struct template_absent_place){false, depth + 1});
             fits = fitting != NULL;
         }
         if (fits && (absent || (fitting && fitting != value)))
@@ -90,5 +90,5 @@ static json_t *fitting_object(const json_t *object, bool is_message, unsigned de
 }
 
 json_t *template_leave_out_absent(const json_t *list, bool of_messages) {
-    return fitting_value(list, (struct place){of_messages, 0});
+    return fitting_value(list, (struct template_absent_place){of_messages, 0});
 }

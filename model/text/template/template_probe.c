@@ -79,15 +79,15 @@ static void probe_null(struct template *chosen) {
 }
 
 /* Which roles the template was seen to render, in either form of content; bits by role. */
-struct seen {
+struct template_probe_seen {
     unsigned rendered; /* without an error */
     unsigned shown;    /* with the mark in the prompt */
 };
 
 /* A template takes parts where one part of text gives the same prompt as that text alone. A role
  * that it renders in neither form is treated as the user is. */
-static struct seen probe_parts(struct template *chosen) {
-    struct seen seen = {0, 0};
+static struct template_probe_seen probe_parts(struct template *chosen) {
+    struct template_probe_seen seen = {0, 0};
     for (unsigned i = 0; i < TEMPLATE_ROLE_COUNT; i++) {
         struct jinja_output text = {0};
         struct jinja_output parts = {0};
@@ -145,7 +145,8 @@ static bool has_literal(struct span source, const char *name) {
 }
 
 /* Of a template that shows no user's text either, these conversations tell nothing. */
-static void probe_roles(struct template *chosen, struct span source, struct seen seen) {
+static void probe_roles(struct template *chosen, struct span source,
+                        struct template_probe_seen seen) {
     const unsigned system = 1u << TEMPLATE_SYSTEM, developer = 1u << TEMPLATE_DEVELOPER;
     const unsigned tool = 1u << TEMPLATE_TOOL;
     bool shows_user = seen.shown & 1u << TEMPLATE_USER;
@@ -160,7 +161,7 @@ static void probe_roles(struct template *chosen, struct span source, struct seen
 }
 
 void template_probe(struct template *chosen, struct span source) {
-    struct seen seen = probe_parts(chosen);
+    struct template_probe_seen seen = probe_parts(chosen);
     probe_null(chosen);
     probe_roles(chosen, source, seen);
 }

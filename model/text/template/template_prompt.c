@@ -120,7 +120,7 @@ void template_prompt_text(const struct template_prompt *prompt, struct buf *out)
 }
 
 /* Text that waits for the next special token, cut or the end. */
-struct run {
+struct template_prompt_run {
     const struct tokenizer *tokenizer;
     struct tokenizer_scratch *scratch;
     struct ids *ids;
@@ -130,13 +130,13 @@ struct run {
     bool strips;    /* and takes the white space between them */
 };
 
-static void add_text(struct run *run, struct span text) {
+static void add_text(struct template_prompt_run *run, struct span text) {
     size_t n = run->strips ? normalize_blank_prefix(text) : 0;
     run->strips = run->strips && n == text.n;
     buf_append(&run->text, text.bytes + n, text.n - n);
 }
 
-static enum status flush_run(struct run *run) {
+static enum status flush_run(struct template_prompt_run *run) {
     if (buf_status(&run->text) != STATUS_OK)
         return error_set(run->error, buf_status(&run->text), "the prompt has more than %zu bytes",
                          TOKENIZER_TEXT_MAX);
@@ -149,7 +149,7 @@ static enum status flush_run(struct run *run) {
     return STATUS_OK;
 }
 
-static enum status add_id(struct run *run, uint32_t id) {
+static enum status add_id(struct template_prompt_run *run, uint32_t id) {
     TRY(flush_run(run));
     run->continues = true;
     run->strips = false;
@@ -160,7 +160,7 @@ static enum status add_id(struct run *run, uint32_t id) {
 }
 
 /* As plain text it would be something that the model was never shown. */
-static enum status check_rows(const struct run *run, const char *text, size_t n) {
+static enum status check_rows(const struct template_prompt_run *run, const char *text, size_t n) {
     const struct vocabulary *vocabulary = &run->tokenizer->vocabulary;
     uint32_t id = vocabulary_match_beyond(vocabulary, text, n);
     if (id == TOKEN_NONE)
@@ -173,7 +173,7 @@ static enum status check_rows(const struct run *run, const char *text, size_t n)
 }
 
 /* A token of the template's, with the white space around it that it asks for. */
-static enum status add_marker(struct run *run, uint32_t id) {
+static enum status add_marker(struct template_prompt_run *run, uint32_t id) {
     const uint8_t flags = run->tokenizer->vocabulary.flags[id];
     const struct span before = {run->text.data, run->text.n};
     if ((flags & TOKEN_STRIPS_LEFT) && before.n > 0)
@@ -183,7 +183,7 @@ static enum status add_marker(struct run *run, uint32_t id) {
     return STATUS_OK;
 }
 
-static enum status add_markup(struct run *run, struct span text) {
+static enum status add_markup(struct template_prompt_run *run, struct span text) {
     const struct vocabulary *vocabulary = &run->tokenizer->vocabulary;
     size_t begin = 0;
     for (size_t at = 0; at < text.n;) {
@@ -204,7 +204,8 @@ static enum status add_markup(struct run *run, struct span text) {
     return STATUS_OK;
 }
 
-static enum status add_segment(struct run *run, const struct template_segment *segment) {
+static enum status add_segment(struct template_prompt_run *run,
+                               const struct template_segment *segment) {
     switch (segment->kind) {
     case TEMPLATE_ID:
         return add_id(run, segment->id);
@@ -218,7 +219,7 @@ static enum status add_segment(struct run *run, const struct template_segment *s
 }
 
 /* What follows is tokenized as a text of its own. */
-static enum status cut_run(struct run *run) {
+static enum status cut_run(struct template_prompt_run *run) {
     TRY(flush_run(run));
     run->continues = run->strips = false;
     return STATUS_OK;
@@ -228,7 +229,8 @@ enum status template_prompt_encode(const struct template_prompt *prompt,
                                    const struct tokenizer *tokenizer,
                                    struct tokenizer_scratch *scratch, struct ids *ids,
                                    struct error *error) {
-    struct run run = {.tokenizer = tokenizer, .scratch = scratch, .ids = ids, .error = error};
+    struct template_prompt_run run = {
+        .tokenizer = tokenizer, .scratch = scratch, .ids = ids, .error = error};
     enum status status = STATUS_OK;
     size_t n_before = ids->n;
     buf_init(&run.text, TOKENIZER_TEXT_MAX);

@@ -40,19 +40,19 @@ static const struct {
 };
 
 /* A row of the header while it is read: the tensor and where it lies in the data. */
-struct row {
+struct safetensors_header_row {
     struct tensor tensor;
     uint64_t begin;
     uint64_t end;
 };
 
-struct reader {
+struct safetensors_header_reader {
     const struct safetensors_file *file;
     struct error *error;
 };
 
-static enum status header_fail(const struct reader *reader, enum status status, const char *name,
-                               const char *what) {
+static enum status header_fail(const struct safetensors_header_reader *reader, enum status status,
+                               const char *name, const char *what) {
     return error_field(reader->error, status, name, "%s: tensor %.128s: %s", reader->file->name,
                        name, what);
 }
@@ -64,7 +64,7 @@ static bool is_size(const json_t *value, uint64_t *size) {
     return true;
 }
 
-static enum status read_shape(const struct reader *reader, const json_t *shape,
+static enum status read_shape(const struct safetensors_header_reader *reader, const json_t *shape,
                               struct tensor *tensor, uint64_t *n_items) {
     size_t n_dims = json_array_size(shape);
     if (!json_is_array(shape))
@@ -85,7 +85,7 @@ static enum status read_shape(const struct reader *reader, const json_t *shape,
     return STATUS_OK;
 }
 
-static enum status read_dtype(const struct reader *reader, const json_t *dtype,
+static enum status read_dtype(const struct safetensors_header_reader *reader, const json_t *dtype,
                               struct tensor *tensor, uint32_t *item_bytes) {
     if (!json_is_string(dtype))
         return header_fail(reader, STATUS_CORRUPT, tensor->name, "dtype is not text");
@@ -101,8 +101,8 @@ static enum status read_dtype(const struct reader *reader, const json_t *dtype,
                        json_string_value(dtype));
 }
 
-static enum status read_offsets(const struct reader *reader, const json_t *offsets,
-                                struct row *row) {
+static enum status read_offsets(const struct safetensors_header_reader *reader,
+                                const json_t *offsets, struct safetensors_header_row *row) {
     const char *name = row->tensor.name;
     if (!json_is_array(offsets) || json_array_size(offsets) != 2 ||
         !is_size(json_array_get(offsets, 0), &row->begin) ||
@@ -114,8 +114,8 @@ static enum status read_offsets(const struct reader *reader, const json_t *offse
     return STATUS_OK;
 }
 
-static enum status read_row(const struct reader *reader, const char *name, const json_t *value,
-                            struct row *row) {
+static enum status read_row(const struct safetensors_header_reader *reader, const char *name,
+                            const json_t *value, struct safetensors_header_row *row) {
     struct tensor *tensor = &row->tensor;
     uint64_t n_items = 0;
     uint32_t item_bytes = 0;
@@ -140,15 +140,16 @@ static enum status read_row(const struct reader *reader, const char *name, const
 }
 
 static int compare_rows(const void *a, const void *b) {
-    const struct row *left = a;
-    const struct row *right = b;
+    const struct safetensors_header_row *left = a;
+    const struct safetensors_header_row *right = b;
     if (left->begin != right->begin)
         return left->begin < right->begin ? -1 : 1;
     return left->end < right->end ? -1 : left->end > right->end;
 }
 
 /* The format wants every byte of the data to belong to exactly one tensor. */
-static enum status check_places(const struct reader *reader, struct row *rows, uint32_t n) {
+static enum status check_places(const struct safetensors_header_reader *reader,
+                                struct safetensors_header_row *rows, uint32_t n) {
     uint64_t at = 0;
     qsort(rows, n, sizeof *rows, compare_rows);
     for (uint32_t i = 0; i < n; i++) {
@@ -170,8 +171,9 @@ static enum status check_places(const struct reader *reader, struct row *rows, u
     return STATUS_OK;
 }
 
-static enum status append(struct safetensors *files, uint32_t index, const struct row *rows,
-                          uint32_t n, struct error *error) {
+static enum status append(struct safetensors *files, uint32_t index,
+                          const struct safetensors_header_row *rows, uint32_t n,
+                          struct error *error) {
     uint32_t total = files->n_tensors + n;
     if (total > files->size) {
         uint32_t size = total + total / 2;
@@ -195,7 +197,7 @@ static enum status append(struct safetensors *files, uint32_t index, const struc
 
 static enum status read_rows(struct safetensors *files, uint32_t index, json_t *header,
                              struct error *error) {
-    struct reader reader = {.file = &files->files[index], .error = error};
+    struct safetensors_header_reader reader = {.file = &files->files[index], .error = error};
     enum status status = STATUS_OK;
     const char *name;
     json_t *value;
@@ -204,7 +206,7 @@ static enum status read_rows(struct safetensors *files, uint32_t index, json_t *
     if (n_keys > SAFETENSORS_TENSORS_MAX - files->n_tensors)
         return error_set(error, STATUS_LIMIT, "%s: more than %u tensors", reader.file->name,
                          SAFETENSORS_TENSORS_MAX);
-    struct row *rows = calloc(n_keys + 1, sizeof *rows);
+    struct safetensors_header_row *rows = calloc(n_keys + 1, sizeof *rows);
     if (!rows)
         return error_set(error, STATUS_NOMEM, "%s: no memory for its header", reader.file->name);
     json_object_foreach(header, name, value) {

@@ -10,47 +10,48 @@
 #include <string.h>
 
 /* Keys are the architecture's name and a suffix. */
-struct keys {
+struct config_gguf_keys {
     const struct gguf *gguf;
     const char *architecture;
     struct error *error;
     char text[96];
 };
 
-static const char *key(struct keys *keys, const char *suffix) {
+static const char *key(struct config_gguf_keys *keys, const char *suffix) {
     snprintf(keys->text, sizeof keys->text, "%s.%s", keys->architecture, suffix);
     return keys->text;
 }
 
-static bool config_gguf_has(struct keys *keys, const char *suffix) {
+static bool config_gguf_has(struct config_gguf_keys *keys, const char *suffix) {
     return gguf_find(keys->gguf, key(keys, suffix)) != NULL;
 }
 
 /* These keep the value that is there when the key is absent. */
-static enum status number(struct keys *keys, const char *suffix, uint32_t *value) {
+static enum status number(struct config_gguf_keys *keys, const char *suffix, uint32_t *value) {
     return gguf_u32(keys->gguf, key(keys, suffix), value, keys->error);
 }
 
-static enum status real(struct keys *keys, const char *suffix, double *value) {
+static enum status real(struct config_gguf_keys *keys, const char *suffix, double *value) {
     return gguf_f64(keys->gguf, key(keys, suffix), value, keys->error);
 }
 
-static enum status need_number(struct keys *keys, const char *suffix, uint32_t *value) {
+static enum status need_number(struct config_gguf_keys *keys, const char *suffix, uint32_t *value) {
     TRY(gguf_need(keys->gguf, key(keys, suffix), keys->error));
     return number(keys, suffix, value);
 }
 
-static enum status need_real(struct keys *keys, const char *suffix, double *value) {
+static enum status need_real(struct config_gguf_keys *keys, const char *suffix, double *value) {
     TRY(gguf_need(keys->gguf, key(keys, suffix), keys->error));
     return real(keys, suffix, value);
 }
 
-static enum status unsupported(struct keys *keys, const char *suffix, const char *what) {
+static enum status unsupported(struct config_gguf_keys *keys, const char *suffix,
+                               const char *what) {
     return error_field(keys->error, STATUS_UNSUPPORTED, key(keys, suffix),
                        "%s: %s is set: %s are not served", keys->gguf->name, keys->text, what);
 }
 
-static enum status read_heads(struct keys *keys, struct model_config *config) {
+static enum status read_heads(struct config_gguf_keys *keys, struct model_config *config) {
     TRY(need_number(keys, "attention.head_count", &config->n_heads));
     config->n_kv_heads = config->n_heads;
     TRY(number(keys, "attention.head_count_kv", &config->n_kv_heads));
@@ -72,7 +73,8 @@ static enum status read_heads(struct keys *keys, struct model_config *config) {
 }
 
 /* The embedding must be what the numbers say: everything else is sized by them. */
-static enum status check_embedding(struct keys *keys, const struct model_config *config) {
+static enum status check_embedding(struct config_gguf_keys *keys,
+                                   const struct model_config *config) {
     const struct tensor *embedding = gguf_tensor(keys->gguf, "token_embd.weight");
     if (!embedding)
         return error_set(keys->error, STATUS_CORRUPT, "%s: tensor token_embd.weight is missing",
@@ -104,7 +106,7 @@ static double llama3_divisor(const struct model_config *config, double factor, u
 
 /* The tensor says the divisors alone, all published ones come from the same numbers: with those the
  * divisors are made anew and must agree. */
-static enum status read_divisors(struct keys *keys, struct model_config *config) {
+static enum status read_divisors(struct config_gguf_keys *keys, struct model_config *config) {
     const struct tensor *tensor = gguf_tensor(keys->gguf, "rope_freqs.weight");
     if (!tensor)
         return STATUS_OK;
@@ -135,7 +137,7 @@ static enum status read_divisors(struct keys *keys, struct model_config *config)
     return STATUS_OK;
 }
 
-static enum status read_yarn(struct keys *keys, struct model_config *config) {
+static enum status read_yarn(struct config_gguf_keys *keys, struct model_config *config) {
     config->rope.scaling = CONFIG_SCALING_YARN;
     config->rope.beta_fast = 32;
     config->rope.beta_slow = 1;
@@ -148,7 +150,7 @@ static enum status read_yarn(struct keys *keys, struct model_config *config) {
     return STATUS_OK;
 }
 
-static enum status read_scaling(struct keys *keys, struct model_config *config) {
+static enum status read_scaling(struct config_gguf_keys *keys, struct model_config *config) {
     struct span type = SPAN("none");
     TRY(gguf_string(keys->gguf, key(keys, "rope.scaling.type"), &type, keys->error));
     if (span_is(type, "none"))
@@ -174,7 +176,7 @@ static enum status read_scaling(struct keys *keys, struct model_config *config) 
     return STATUS_OK;
 }
 
-static enum status read_rope(struct keys *keys, struct model_config *config) {
+static enum status read_rope(struct config_gguf_keys *keys, struct model_config *config) {
     bool is_llama = strcmp(keys->architecture, "llama") == 0;
     config->rope.layout = is_llama ? CONFIG_ROPE_INTERLEAVED : CONFIG_ROPE_HALF_SPLIT;
     config->rope.dims = config->head_dim;
@@ -187,7 +189,7 @@ static enum status read_rope(struct keys *keys, struct model_config *config) {
 }
 
 /* What the architecture leaves open the tensors of the first layer tell. */
-static enum status read_parts(struct keys *keys, struct model_config *config) {
+static enum status read_parts(struct config_gguf_keys *keys, struct model_config *config) {
     const struct gguf *gguf = keys->gguf;
     uint32_t n_experts = 0;
     TRY(number(keys, "attention.sliding_window", &config->window));
@@ -204,7 +206,7 @@ static enum status read_parts(struct keys *keys, struct model_config *config) {
 }
 
 /* Experts lie stacked: (n_experts, expert_dim, dim). */
-static enum status read_experts(struct keys *keys, struct model_config *config) {
+static enum status read_experts(struct config_gguf_keys *keys, struct model_config *config) {
     const struct tensor *gate = gguf_tensor(keys->gguf, "blk.0.ffn_gate_exps.weight");
     const struct tensor *shared = gguf_tensor(keys->gguf, "blk.0.ffn_gate_shexp.weight");
     TRY(need_number(keys, "expert_count", &config->moe.n_experts));
@@ -222,8 +224,8 @@ static enum status read_experts(struct keys *keys, struct model_config *config) 
 }
 
 /* A token without a row counts as none: tokenizer_limit() says so. */
-static enum status read_end(struct keys *keys, const struct model_config *config, uint64_t n_tokens,
-                            const char *name, uint32_t *id) {
+static enum status read_end(struct config_gguf_keys *keys, const struct model_config *config,
+                            uint64_t n_tokens, const char *name, uint32_t *id) {
     *id = CONFIG_NO_TOKEN;
     TRY(gguf_u32(keys->gguf, name, id, keys->error));
     if (*id >= config->n_vocab && *id < n_tokens)
@@ -232,7 +234,7 @@ static enum status read_end(struct keys *keys, const struct model_config *config
 }
 
 /* Without a key, an embedding of fewer rows than there are tokens says how many the model has. */
-static enum status read_vocabulary(struct keys *keys, struct model_config *config) {
+static enum status read_vocabulary(struct config_gguf_keys *keys, struct model_config *config) {
     const struct tensor *embedding = gguf_tensor(keys->gguf, "token_embd.weight");
     struct gguf_array tokens;
     TRY(gguf_array_of(keys->gguf, "tokenizer.ggml.tokens", GGUF_STRING, &tokens, keys->error));
@@ -245,7 +247,7 @@ static enum status read_vocabulary(struct keys *keys, struct model_config *confi
 }
 
 /* config_check() knows no files: its field as the key that it was read from. */
-static void name_key(struct keys *keys) {
+static void name_key(struct config_gguf_keys *keys) {
     static const char *const names[][2] = {
         {"context", "context_length"},
         {"n_layers", "block_count"},
@@ -274,7 +276,7 @@ static void name_key(struct keys *keys) {
         error_rename(keys->error, "tokenizer.ggml.eos_token_id");
 }
 
-static enum status read_all(struct keys *keys, struct model_config *config) {
+static enum status read_all(struct config_gguf_keys *keys, struct model_config *config) {
     double eps;
     TRY(need_number(keys, "block_count", &config->n_layers));
     TRY(need_number(keys, "embedding_length", &config->dim));
@@ -314,7 +316,7 @@ enum status config_from_gguf(const struct gguf *gguf, struct model_config *confi
     for (size_t i = 0; i < sizeof architectures / sizeof *architectures; i++) {
         if (!span_is(name, architectures[i].architecture))
             continue;
-        struct keys keys = {
+        struct config_gguf_keys keys = {
             .gguf = gguf, .architecture = architectures[i].architecture, .error = error};
         snprintf(read.family, sizeof read.family, "%s", architectures[i].family);
         TRY(read_all(&keys, &read));

@@ -32,7 +32,7 @@ enum meaning {
 };
 
 /* A member that counts. */
-struct member {
+struct answer_member {
     uint8_t n_key;
     const char *key;
     enum place place;     /* of an object or list behind it */
@@ -40,7 +40,7 @@ struct member {
 };
 
 #define KEY(text) sizeof text - 1, text
-static const struct member root_members[] = {
+static const struct answer_member root_members[] = {
     {KEY("choices"), PLACE_CHOICES, MEANS_NOTHING},
     {KEY("model"), PLACE_OTHER, MEANS_MODEL},
     {KEY("usage"), PLACE_USAGE, MEANS_NOTHING},
@@ -48,34 +48,34 @@ static const struct member root_members[] = {
     {KEY("generated_text"), PLACE_OTHER, MEANS_WHOLE},
     {KEY("details"), PLACE_DETAILS, MEANS_NOTHING},
 };
-static const struct member choice_members[] = {
+static const struct answer_member choice_members[] = {
     {KEY("delta"), PLACE_DELTA, MEANS_NOTHING},
     {KEY("message"), PLACE_DELTA, MEANS_NOTHING},
     {KEY("text"), PLACE_OTHER, MEANS_CONTENT},
     {KEY("finish_reason"), PLACE_OTHER, MEANS_FINISH},
 };
-static const struct member delta_members[] = {
+static const struct answer_member delta_members[] = {
     {KEY("content"), PLACE_OTHER, MEANS_CONTENT},
     {KEY("reasoning"), PLACE_OTHER, MEANS_CONTENT},
     {KEY("reasoning_content"), PLACE_OTHER, MEANS_CONTENT},
     {KEY("tool_calls"), PLACE_CALLS, MEANS_NOTHING},
 };
-static const struct member usage_members[] = {
+static const struct answer_member usage_members[] = {
     {KEY("prompt_tokens"), PLACE_OTHER, MEANS_PROMPT},
     {KEY("completion_tokens"), PLACE_OTHER, MEANS_OUTPUT},
     {KEY("prompt_tokens_details"), PLACE_CACHED, MEANS_NOTHING},
 };
-static const struct member cached_members[] = {
+static const struct answer_member cached_members[] = {
     {KEY("cached_tokens"), PLACE_OTHER, MEANS_CACHED},
 };
-static const struct member details_members[] = {
+static const struct answer_member details_members[] = {
     {KEY("generated_tokens"), PLACE_OTHER, MEANS_OUTPUT},
 };
 #undef KEY
 
 /* The members that count, of each place. */
 static const struct {
-    const struct member *members;
+    const struct answer_member *members;
     uint32_t n;
 } known[PLACE_N] = {
 #define OF(members)                                                                                \
@@ -86,7 +86,7 @@ static const struct {
 #undef OF
 };
 
-struct reader {
+struct answer_reader {
     const char *at;
     const char *end;
     const char *model; /* that was asked for; NULL: any */
@@ -101,10 +101,10 @@ struct reader {
     uint32_t n_prompt, n_output, n_cached;
 };
 
-static const struct member nothing = {0, "", PLACE_OTHER, MEANS_NOTHING};
+static const struct answer_member nothing = {0, "", PLACE_OTHER, MEANS_NOTHING};
 
-static const struct member *find_member(enum place in, const char *key, size_t n) {
-    const struct member *members = known[in].members;
+static const struct answer_member *find_member(enum place in, const char *key, size_t n) {
+    const struct answer_member *members = known[in].members;
     for (uint32_t i = 0; i < known[in].n; i++)
         if (members[i].n_key == n && members[i].key[0] == *key &&
             memcmp(members[i].key, key, n) == 0)
@@ -112,7 +112,7 @@ static const struct member *find_member(enum place in, const char *key, size_t n
     return &nothing;
 }
 
-static inline void skip_blanks(struct reader *reader) {
+static inline void skip_blanks(struct answer_reader *reader) {
     const char *at = reader->at;
     while (at < reader->end && (*at == ' ' || *at == '\t' || *at == '\r' || *at == '\n'))
         at++;
@@ -121,7 +121,7 @@ static inline void skip_blanks(struct reader *reader) {
 
 /* Passes over `byte`, which is no blank, and the blanks in front of it; false when something else
  * stands there. */
-static inline bool answer_take(struct reader *reader, char byte) {
+static inline bool answer_take(struct answer_reader *reader, char byte) {
     if (reader->at < reader->end && *reader->at <= ' ')
         skip_blanks(reader);
     bool is_there = reader->at < reader->end && *reader->at == byte;
@@ -155,7 +155,7 @@ static inline const char *find_stop(const char *at, const char *end) {
 }
 
 /* A string, its quotes passed over; escapes stay as they are. */
-static inline bool read_string(struct reader *reader, const char **text, size_t *n) {
+static inline bool read_string(struct answer_reader *reader, const char **text, size_t *n) {
     if (!answer_take(reader, '"'))
         return false;
     const char *at = find_stop(reader->at, reader->end);
@@ -175,7 +175,7 @@ static bool is_other_model(const char *name, size_t n, const char *asked) {
     return memchr(name, '\\', n) == NULL && strncmp(name, asked, n < n_asked ? n : n_asked) != 0;
 }
 
-static bool take_string(struct reader *reader, enum meaning meaning) {
+static bool take_string(struct answer_reader *reader, enum meaning meaning) {
     const char *text;
     size_t n;
     if (!read_string(reader, &text, &n))
@@ -197,7 +197,7 @@ static bool is_numeric(char c) {
 }
 
 /* A whole number's value is taken where it means something; of any other its digits are. */
-static bool take_number(struct reader *reader, enum meaning meaning) {
+static bool take_number(struct answer_reader *reader, enum meaning meaning) {
     const char *begin = reader->at;
     uint32_t value = 0;
     for (; reader->at < reader->end && is_numeric(*reader->at); reader->at++)
@@ -213,7 +213,7 @@ static bool take_number(struct reader *reader, enum meaning meaning) {
 }
 
 /* null, true or false. */
-static bool take_word(struct reader *reader) {
+static bool take_word(struct answer_reader *reader) {
     const char *word = *reader->at == 'n' ? "null" : *reader->at == 't' ? "true" : "false";
     size_t n = *word == 'f' ? 5 : 4;
     if ((size_t)(reader->end - reader->at) < n || memcmp(reader->at, word, n) != 0)
@@ -222,14 +222,15 @@ static bool take_word(struct reader *reader) {
     return true;
 }
 
-static bool read_value(struct reader *reader, const struct member *member, unsigned depth);
+static bool read_value(struct answer_reader *reader, const struct answer_member *member,
+                       unsigned depth);
 
-static bool read_list(struct reader *reader, enum place place, unsigned depth) {
-    static const struct member choice = {0, "", PLACE_CHOICE, MEANS_NOTHING};
-    static const struct member text = {0, "", PLACE_OTHER, MEANS_WHOLE};
-    const struct member *element = place == PLACE_CHOICES ? &choice
-                                   : place == PLACE_TEXTS ? &text
-                                                          : &nothing;
+static bool read_list(struct answer_reader *reader, enum place place, unsigned depth) {
+    static const struct answer_member choice = {0, "", PLACE_CHOICE, MEANS_NOTHING};
+    static const struct answer_member text = {0, "", PLACE_OTHER, MEANS_WHOLE};
+    const struct answer_member *element = place == PLACE_CHOICES ? &choice
+                                          : place == PLACE_TEXTS ? &text
+                                                                 : &nothing;
     reader->has_choices |= place == PLACE_CHOICES;
     if (answer_take(reader, ']'))
         return true;
@@ -242,7 +243,7 @@ static bool read_list(struct reader *reader, enum place place, unsigned depth) {
     return answer_take(reader, ']');
 }
 
-static bool read_object(struct reader *reader, enum place place, unsigned depth) {
+static bool read_object(struct answer_reader *reader, enum place place, unsigned depth) {
     reader->has_usage |= place == PLACE_USAGE;
     reader->has_details |= place == PLACE_DETAILS;
     if (answer_take(reader, '}'))
@@ -252,7 +253,7 @@ static bool read_object(struct reader *reader, enum place place, unsigned depth)
         size_t n;
         if (!read_string(reader, &key, &n) || !answer_take(reader, ':'))
             return false;
-        const struct member *member = find_member(place, key, n);
+        const struct answer_member *member = find_member(place, key, n);
         reader->has_error |= place == PLACE_ROOT && n == 5 && memcmp(key, "error", n) == 0;
         if (!read_value(reader, member, depth))
             return false;
@@ -260,7 +261,8 @@ static bool read_object(struct reader *reader, enum place place, unsigned depth)
     return answer_take(reader, '}');
 }
 
-static bool read_value(struct reader *reader, const struct member *member, unsigned depth) {
+static bool read_value(struct answer_reader *reader, const struct answer_member *member,
+                       unsigned depth) {
     if (depth == DEPTH_MAX)
         return false;
     if (answer_take(reader, '{'))
@@ -283,7 +285,7 @@ static bool read_value(struct reader *reader, const struct member *member, unsig
 }
 
 /* The whole line is one JSON object. */
-static bool read_line(struct reader *reader) {
+static bool read_line(struct answer_reader *reader) {
     if (!answer_take(reader, '{') || !read_object(reader, PLACE_ROOT, 1))
         return false;
     skip_blanks(reader);
@@ -299,7 +301,7 @@ unsigned answer_line(struct answer *answer, const char *data, size_t n, struct e
         answer->is_done = true;
         return 0;
     }
-    struct reader reader = {
+    struct answer_reader reader = {
         .at = data, .end = data + n, .model = answer->has_checked ? NULL : answer->model};
     answer->has_checked = true;
     if (!read_line(&reader))

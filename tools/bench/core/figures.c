@@ -30,12 +30,12 @@ struct sums { /* histograms of the honest figures */
     struct histogram ttft, ttft_due, itl, tpot, latency, latency_due;
 };
 
-struct window {
+struct figures_window {
     uint64_t begin_ns;
     uint64_t end_ns;
 };
 
-static uint64_t overlap_ns(struct window window, uint64_t from_ns, uint64_t to_ns) {
+static uint64_t overlap_ns(struct figures_window window, uint64_t from_ns, uint64_t to_ns) {
     uint64_t begin = from_ns > window.begin_ns ? from_ns : window.begin_ns;
     uint64_t end = to_ns < window.end_ns ? to_ns : window.end_ns;
     return end > begin ? end - begin : 0;
@@ -99,7 +99,7 @@ struct counts { /* of completed requests */
 };
 
 static void add_ok(struct figures *figures, struct counts *counts, const struct record *record,
-                   struct window window, const struct slo *slo) {
+                   struct figures_window window, const struct slo *slo) {
     uint32_t n_output = record_n_output(record), n_prompt = record_n_prompt(record);
     figures->marks |= marks_of(record);
     if (figures->n_ok == 0 || n_output < figures->output_min)
@@ -194,7 +194,7 @@ enum status figures_make(struct figures *figures, const struct level *level, dou
                          const struct slo *slo) {
     struct sums *sums = calloc(1, sizeof *sums);
     struct counts counts = {0};
-    struct window window = {level->begin_ns + level->spec.warmup_ns, level->issued_ns};
+    struct figures_window window = {level->begin_ns + level->spec.warmup_ns, level->issued_ns};
     if (!sums)
         return STATUS_NOMEM;
     *figures = (struct figures){.window_s = (double)since(window.begin_ns, window.end_ns) /

@@ -19,7 +19,7 @@
 #define PREFILL_LEAST 2048
 
 /* What of a row is run: alone or together, how many, and how they come. */
-struct load {
+struct predict_load {
     uint32_t n;
     uint32_t n_output;
     double gap_s;   /* between two requests */
@@ -34,9 +34,9 @@ static uint32_t output_of(const struct reference_row *row) {
     return n < 2 ? 2 : n > row->n_output ? row->n_output : (uint32_t)n;
 }
 
-static struct load load_of(const struct reference_configuration *configuration,
-                           const struct reference_row *row) {
-    struct load load = {.n = GRID_REQUESTS, .n_output = output_of(row)};
+static struct predict_load load_of(const struct reference_configuration *configuration,
+                                   const struct reference_row *row) {
+    struct predict_load load = {.n = GRID_REQUESTS, .n_output = output_of(row)};
     double sync =
         configuration->rows->requests_per_s; /* the first of a sweep is the synchronous level */
     switch (reference_kind(row)) {
@@ -84,7 +84,7 @@ static uint64_t ns_of(double s) {
 
 /* The records of a level, as figures_compat.c reads them. */
 static enum status make_level(struct level *level, const struct prompt_first_request *requests,
-                              const struct load *load, uint32_t n_output) {
+                              const struct predict_load *load, uint32_t n_output) {
     *level = (struct level){.begin_ns = NS_PER_S, .n_records = load->n, .spec.n_output = n_output};
     level->issued_ns = load->until_s > 0 ? ns_of(load->until_s) : UINT64_MAX;
     level->records = calloc(load->n, sizeof *level->records);
@@ -108,7 +108,7 @@ static enum status make_level(struct level *level, const struct prompt_first_req
 
 static enum status run_published(const struct reference_configuration *configuration,
                                  const struct reference_row *row, const struct roofline *roofline,
-                                 const struct load *load, struct level *level,
+                                 const struct predict_load *load, struct level *level,
                                  struct prediction *prediction, double us[ROOFLINE_TERMS]) {
     struct prompt_first_spec spec = {.roofline = roofline,
                                      .kv_tokens = cluster_kv_tokens(roofline),
@@ -143,7 +143,8 @@ enum status predict_published(const struct reference_configuration *configuratio
                                 .device = configuration->device,
                                 .efficiencies = *efficiencies,
                                 .tp = configuration->tp};
-    struct load load = load_of(configuration, row), one = {.n = 1, .n_output = load.n_output};
+    struct predict_load load = load_of(configuration, row),
+                        one = {.n = 1, .n_output = load.n_output};
     struct level level, alone;
     *prediction = (struct prediction){0};
     enum status status =
@@ -166,7 +167,7 @@ enum status predict_published(const struct reference_configuration *configuratio
 }
 
 static enum status run_tandem(const struct reference_row *row, struct cluster *cluster,
-                              const struct load *load, struct level *level) {
+                              const struct predict_load *load, struct level *level) {
     struct level_spec spec = {
         .n_prompt = row->n_input,
         .n_output = load->n_output,
@@ -188,7 +189,8 @@ enum status predict_tandem(const struct reference_configuration *configuration,
                                 .device = configuration->device,
                                 .efficiencies = *efficiencies,
                                 .tp = configuration->tp};
-    struct load load = load_of(configuration, row), one = {.n = 1, .n_output = load.n_output};
+    struct predict_load load = load_of(configuration, row),
+                        one = {.n = 1, .n_output = load.n_output};
     struct cluster cluster;
     struct level level = {0}, alone = {0};
     *prediction = (struct prediction){0};

@@ -9,7 +9,7 @@
 #define TRIES      6
 #define GOOD_SHARE 1e-4 /* a round that gains less is the last */
 
-struct work {
+struct squares_work {
     const struct squares *squares;
     double *now, *moved; /* residuals, (n_residuals) each */
     double *slopes;      /* (n_parameters, n_residuals) */
@@ -57,7 +57,7 @@ static bool solve(double matrix[SQUARES_PARAMETERS_MAX][SQUARES_PARAMETERS_MAX +
     return true;
 }
 
-static enum status find_slopes(struct work *work, const double *parameters) {
+static enum status find_slopes(struct squares_work *work, const double *parameters) {
     const struct squares *squares = work->squares;
     double trial[SQUARES_PARAMETERS_MAX];
     for (size_t k = 0; k < squares->n_parameters; k++) {
@@ -73,7 +73,8 @@ static enum status find_slopes(struct work *work, const double *parameters) {
 }
 
 /* Where the damped normal equations point to. */
-static bool aim(const struct work *work, const double *parameters, double damping, double *trial) {
+static bool aim(const struct squares_work *work, const double *parameters, double damping,
+                double *trial) {
     const struct squares *squares = work->squares;
     size_t n = squares->n_parameters;
     double matrix[SQUARES_PARAMETERS_MAX][SQUARES_PARAMETERS_MAX + 1] = {{0}},
@@ -97,7 +98,7 @@ static bool aim(const struct work *work, const double *parameters, double dampin
     return true;
 }
 
-static enum status rounds(struct work *work, double *parameters) {
+static enum status rounds(struct squares_work *work, double *parameters) {
     const struct squares *squares = work->squares;
     double damping = DAMPING, trial[SQUARES_PARAMETERS_MAX];
     for (size_t k = 0; k < squares->n_parameters; k++)
@@ -125,7 +126,7 @@ static enum status rounds(struct work *work, double *parameters) {
 }
 
 enum status squares_fit(const struct squares *squares, double *parameters) {
-    struct work work = {.squares = squares};
+    struct squares_work work = {.squares = squares};
     size_t n = squares->n_residuals;
     work.now = calloc(n, sizeof(double));
     work.moved = calloc(n, sizeof(double));

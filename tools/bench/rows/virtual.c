@@ -1,6 +1,6 @@
 #include "tools/bench/rows/virtual.h"
 
-struct client {
+struct virtual_client {
     struct cell *cell;
     struct level *level;
     uint32_t n_routers;
@@ -8,7 +8,7 @@ struct client {
     enum status status; /* of events that came inside the cell's calls */
 };
 
-static void virtual_take(struct client *client, const struct event *event) {
+static void virtual_take(struct virtual_client *client, const struct event *event) {
     enum status status = level_event(client->level, event);
     client->status = client->status == STATUS_OK ? status : client->status;
     client->n_events++;
@@ -22,7 +22,7 @@ static void on_tokens(void *context, uint32_t request, uint64_t now_ns, uint32_t
 }
 
 static void on_end(void *context, uint32_t request, uint64_t now_ns, const struct cell_end *end) {
-    struct client *client = context;
+    struct virtual_client *client = context;
     struct event event = {
         .request = request, .at_ns = now_ns, .http_status = end->busy ? 503 : 200};
     if (end->done) {
@@ -41,7 +41,7 @@ static void on_end(void *context, uint32_t request, uint64_t now_ns, const struc
     virtual_take(client, &event);
 }
 
-static enum status send(struct client *client, uint32_t i) {
+static enum status send(struct virtual_client *client, uint32_t i) {
     const struct ask *ask = &client->level->records[i].ask;
     struct cell_ask what = {ask->n_prompt, ask->n_output, ask->serial};
     virtual_take(client, &(struct event){
@@ -51,13 +51,13 @@ static enum status send(struct client *client, uint32_t i) {
 }
 
 /* Moves the clock until something is there for the client, or it wants to be asked again. */
-static void wait_for(struct client *client, uint64_t at_ns) {
+static void wait_for(struct virtual_client *client, uint64_t at_ns) {
     uint64_t n_before = client->n_events;
     while (client->n_events == n_before && cell_now_ns(client->cell) < at_ns)
         cell_run(client->cell, at_ns);
 }
 
-static enum status run_level(struct client *client) {
+static enum status run_level(struct virtual_client *client) {
     struct action action;
     for (;;) {
         TRY(level_next(client->level, cell_now_ns(client->cell), &action));
@@ -74,7 +74,7 @@ static enum status run_level(struct client *client) {
 
 enum status virtual_run(const struct cell_spec *spec, const struct level_spec *what,
                         struct level *level, struct cell_counts *counts) {
-    struct client client = {.level = level, .n_routers = spec->n_routers};
+    struct virtual_client client = {.level = level, .n_routers = spec->n_routers};
     struct cell_spec own = *spec;
     own.user = (struct cell_user){.context = &client, .tokens = on_tokens, .end = on_end};
     TRY(cell_new(&own, &client.cell));

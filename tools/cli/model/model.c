@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-struct arguments {
+struct model_arguments {
     const char *at[2]; /* a path; where to export to */
     bool no_special, parse_special, skip_special;
     bool json;
@@ -30,7 +30,7 @@ struct command {
     const char *about;   /* what it does */
     const char *missing; /* asked where an argument is not given */
     const struct args_row *rows;
-    int (*run)(const struct arguments *arguments);
+    int (*run)(const struct model_arguments *arguments);
 };
 
 static void read_load_format(const struct args_given *given) {
@@ -40,7 +40,7 @@ static void read_load_format(const struct args_given *given) {
         argp_error(given->state, "--load-format is auto or dummy");
 }
 
-static int info(const struct arguments *arguments) {
+static int info(const struct model_arguments *arguments) {
     struct model *model = NULL;
     struct error error;
     struct model_options how = {.dummy = arguments->dummy, .any_tokenizer = true};
@@ -55,25 +55,25 @@ static int info(const struct arguments *arguments) {
     return status == STATUS_OK ? 0 : exit_fail(EXIT_CONFIG, "%s", error.text);
 }
 
-static int tokenize(const struct arguments *arguments) {
+static int tokenize(const struct model_arguments *arguments) {
     unsigned flags = (arguments->no_special ? 0 : TOKENIZER_ADD_BOS) |
                      (arguments->parse_special ? TOKENIZER_PARSE_SPECIAL : 0);
     return model_tokenize(arguments->at[0], flags, stdin, stdout);
 }
 
-static int detokenize(const struct arguments *arguments) {
+static int detokenize(const struct model_arguments *arguments) {
     return model_detokenize(arguments->at[0], arguments->skip_special, stdin, stdout);
 }
 
-static int render_model(const struct arguments *arguments) {
+static int render_model(const struct model_arguments *arguments) {
     return model_render(arguments->at[0], stdin, stdout);
 }
 
-static int export_tokenizer(const struct arguments *arguments) {
+static int export_tokenizer(const struct model_arguments *arguments) {
     return model_export(arguments->at[0], arguments->at[1]);
 }
 
-#define AT(member) offsetof(struct arguments, member)
+#define AT(member) offsetof(struct model_arguments, member)
 #define PATH                                                                                       \
     { NULL, "MODEL", args_text, .at = AT(at[0]) }
 static const struct args_row info_rows[] = {
@@ -117,7 +117,7 @@ static const struct command commands[] = {
 
 static int model_run(const struct command *command, int argc, char **argv) {
     const struct args args = {command->takes, command->about, .parts = {{command->rows, 0}}};
-    struct arguments arguments = {0};
+    struct model_arguments arguments = {0};
     args_parse(&args, argc, argv, &arguments);
     if (!arguments.at[command->n_wanted - 1])
         return exit_fail(EXIT_CONFIG, "%s", command->missing);

@@ -11,7 +11,7 @@
 #define FORMATS_MAX 32
 
 /* What the tensors are, all together. */
-struct sums {
+struct model_info_sums {
     uint32_t n_tensors;
     uint64_t n_bytes;
     uint64_t n_weights; /* parameters: packed integers count as what they hold */
@@ -38,7 +38,7 @@ static uint64_t n_weights(const struct model_config *config, const struct tensor
     return n_items(tensor);
 }
 
-static void count_format(struct sums *sums, const char *format) {
+static void count_format(struct model_info_sums *sums, const char *format) {
     unsigned at = 0;
     while (at < sums->n_formats && strcmp(sums->formats[at], format) != 0)
         at++;
@@ -49,8 +49,8 @@ static void count_format(struct sums *sums, const char *format) {
     sums->counts[at]++;
 }
 
-static struct sums add_up(const struct model *model) {
-    struct sums sums = {0};
+static struct model_info_sums add_up(const struct model *model) {
+    struct model_info_sums sums = {0};
     const struct tensor *tensor;
     for (; (tensor = tensors_nth(&model->tensors, sums.n_tensors)); sums.n_tensors++) {
         sums.n_bytes += tensor->n_bytes;
@@ -129,7 +129,8 @@ static void print_extras(const struct model *model, FILE *out) {
             config->quant.zero_as_is ? ", v2 zero points" : "");
 }
 
-static void print_tensors(const struct sums *sums, const struct model *model, FILE *out) {
+static void print_tensors(const struct model_info_sums *sums, const struct model *model,
+                          FILE *out) {
     fprintf(out, "files         %s", kind_name(model));
     if (model->gguf && model->gguf->n_others > 0)
         fprintf(out, ", %u parts", model->gguf->n_others + 1);
@@ -168,7 +169,7 @@ static json_t *generation_json(const struct generation *generation) {
     return object;
 }
 
-static void print_text(const struct model *model, const struct sums *sums, FILE *out) {
+static void print_text(const struct model *model, const struct model_info_sums *sums, FILE *out) {
     const struct model_config *config = &model->config;
     fprintf(out, "name          %s\nfamily        %s\n", config->name, config->family);
     fprintf(out, "layers        %u\nwidth         %u\nheads         %u, kv %u, %u wide\n",
@@ -226,7 +227,7 @@ static void set(json_t *object, const char *key, uint64_t value) {
     json_object_set_new(object, key, json_integer((json_int_t)value));
 }
 
-static json_t *build_json(const struct model *model, const struct sums *sums) {
+static json_t *build_json(const struct model *model, const struct model_info_sums *sums) {
     const struct model_config *config = &model->config;
     json_t *object = json_object();
     json_t *stops = json_array();
@@ -272,7 +273,7 @@ static json_t *build_json(const struct model *model, const struct sums *sums) {
 }
 
 void model_info_print(const struct model *model, bool json, FILE *out) {
-    struct sums sums = add_up(model);
+    struct model_info_sums sums = add_up(model);
     if (!json) {
         print_text(model, &sums, out);
         return;

@@ -16,18 +16,18 @@ static const char *const ours[] = {
     "ranks-here", "rank-listen", "follow",  "admin",    "dns-server",  NULL};
 
 /* A program that is started to be asked, and what: its options, or whether it would start. */
-struct question {
+struct passed_question {
     const char *program;
     unsigned to;
     bool checks;
 };
 #define QUESTIONS_MAX 3
 
-static const struct question listing[] = {{"tandem-router", PASSED_ROUTER, false},
-                                          {"tandem-worker", PASSED_WORKER, false}};
-static const struct question checking[] = {{"tandem-router", PASSED_ROUTER, false},
-                                           {"tandem-router", PASSED_ROUTER, true},
-                                           {"tandem-worker", PASSED_WORKER, true}};
+static const struct passed_question listing[] = {{"tandem-router", PASSED_ROUTER, false},
+                                                 {"tandem-worker", PASSED_WORKER, false}};
+static const struct passed_question checking[] = {{"tandem-router", PASSED_ROUTER, false},
+                                                  {"tandem-router", PASSED_ROUTER, true},
+                                                  {"tandem-worker", PASSED_WORKER, true}};
 
 /* Adds the lines that are not there yet: both programs complain of what both of them read. */
 static void add_errors(struct buf *errors, const char *text) {
@@ -114,7 +114,7 @@ static enum status add_all(struct passed *passed, char *text, unsigned to) {
 /* What is asked, and with which arguments. */
 struct asking {
     struct passed *passed;
-    const struct question *questions; /* (n) */
+    const struct passed_question *questions; /* (n) */
     unsigned n;
     char **args[QUESTIONS_MAX];
     struct buf *errors;
@@ -131,7 +131,7 @@ static void take_listen(struct passed *passed, const char *text) {
 }
 
 /* What one of them has printed. */
-static enum status take_answer(const struct asking *asking, const struct question *question,
+static enum status take_answer(const struct asking *asking, const struct passed_question *question,
                                char *text) {
     if (question->checks)
         return STATUS_OK;
@@ -191,7 +191,7 @@ static const char *const places[] = {"--name=worker0", "--endpoint=ipc:///nowher
 enum { N_PLACES = sizeof places / sizeof *places };
 
 /* Room for the program's path, then its arguments, NULL; freed by free_args(). NULL: no memory. */
-static char **make_args(const struct passed *passed, const struct question *question,
+static char **make_args(const struct passed *passed, const struct passed_question *question,
                         const char *config) {
     size_t n = 1;
     char **args = calloc(passed->n_given + N_PLACES + 4, sizeof *args);

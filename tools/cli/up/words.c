@@ -9,7 +9,7 @@
 #define TEXT_MAX  1024
 
 /* key=value of a line, in its order; both lie in `text`. */
-struct pairs {
+struct words_pairs {
     char text[TEXT_MAX * 4];
     const char *keys[PAIRS_MAX], *values[PAIRS_MAX];
     unsigned n;
@@ -46,7 +46,7 @@ static char *unquote(char *at) {
 }
 
 /* False: not a line of logfmt as the daemons write it. */
-static bool split(const char *line, struct pairs *pairs) {
+static bool split(const char *line, struct words_pairs *pairs) {
     pairs->n = 0;
     if (strncmp(line, "ts=", 3) != 0 && strncmp(line, "level=", 6) != 0)
         return false;
@@ -72,14 +72,14 @@ static bool split(const char *line, struct pairs *pairs) {
     return true;
 }
 
-static const char *value_of(const struct pairs *pairs, const char *key) {
+static const char *value_of(const struct words_pairs *pairs, const char *key) {
     for (unsigned i = 0; i < pairs->n; i++)
         if (strcmp(pairs->keys[i], key) == 0)
             return pairs->values[i];
     return "";
 }
 
-static unsigned long number_of(const struct pairs *pairs, const char *key) {
+static unsigned long number_of(const struct words_pairs *pairs, const char *key) {
     return strtoul(value_of(pairs, key), NULL, 10);
 }
 
@@ -91,7 +91,7 @@ static void put_time(struct out *out, unsigned long us) {
 }
 
 /* "chat 200  31+8 tok  110 ms  prefill0 > decode0" */
-static void put_request(const struct pairs *pairs, struct out *out) {
+static void put_request(const struct words_pairs *pairs, struct out *out) {
     static const char *const stages[] = {"parse_us",    "tokenize_us", "admit_us", "place_us",
                                          "dispatch_us", "stream_us",   "finish_us"};
     const char *error = value_of(pairs, "error"), *outcome = value_of(pairs, "outcome");
@@ -158,7 +158,7 @@ static void put_pair(struct out *out, const char *key, const char *value) {
 }
 
 /* "worker lost: decode0, link lost, after 136 ms" */
-static void put_any(const struct pairs *pairs, const char *who, struct out *out) {
+static void put_any(const struct words_pairs *pairs, const char *who, struct out *out) {
     const char *between = ": ";
     if (who)
         put_words(out, "%s: ", who);
@@ -173,7 +173,7 @@ static void put_any(const struct pairs *pairs, const char *who, struct out *out)
 }
 
 bool words_of(const char *line, const char *who, bool all, char words[WORDS_LINE_MAX]) {
-    struct pairs pairs;
+    struct words_pairs pairs;
     struct out out = {words, 0};
     words[0] = '\0';
     if (!split(line, &pairs))

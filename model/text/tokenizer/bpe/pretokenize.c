@@ -105,7 +105,7 @@ void pretokenize_scratch_trim(struct pretokenize_scratch *scratch) {
 
 /* A walk through the steps: each hands its pieces to the next, so that no list of
  * pieces is made. */
-struct walk {
+struct pretokenize_walk {
     const struct pretokenizer *pretokenizer;
     struct pretokenize_scratch *scratch;
     pretokenize_take *take;
@@ -114,7 +114,7 @@ struct walk {
 
 /* The piece of one split that is not handed on yet, since what follows may belong to it. */
 struct pending {
-    struct walk *walk;
+    struct pretokenize_walk *walk;
     struct span text;
     uint32_t step;
     bool at_start;
@@ -123,7 +123,8 @@ struct pending {
     bool last_matched;
 };
 
-static enum status walk_step(struct walk *walk, uint32_t step, struct span text, bool at_start);
+static enum status walk_step(struct pretokenize_walk *walk, uint32_t step, struct span text,
+                             bool at_start);
 
 static enum status hand_on(struct pending *pending) {
     struct span piece = {pending->text.bytes + pending->begin, pending->end - pending->begin};
@@ -163,7 +164,7 @@ static enum status add_part(struct pending *pending, size_t begin, size_t end, b
     return STATUS_OK;
 }
 
-static enum status walk_split(struct walk *walk, uint32_t at_step, struct span text,
+static enum status walk_split(struct pretokenize_walk *walk, uint32_t at_step, struct span text,
                               bool at_start) {
     const struct regex *regex = &walk->pretokenizer->steps[at_step].regex;
     struct pending pending = {.walk = walk, .text = text, .step = at_step, .at_start = at_start};
@@ -186,7 +187,7 @@ static enum status walk_split(struct walk *walk, uint32_t at_step, struct span t
     return hand_on(&pending);
 }
 
-static enum status walk_respelled(struct walk *walk, uint32_t step, bool at_start) {
+static enum status walk_respelled(struct pretokenize_walk *walk, uint32_t step, bool at_start) {
     const struct buf *out = &walk->scratch->texts[step];
     TRY(buf_status(out));
     return walk_step(walk, step + 1, (struct span){out->data, out->n}, at_start);
@@ -209,7 +210,7 @@ static void put_metaspace(const struct pretokenize_step *step, struct span text,
     }
 }
 
-static enum status hand_out(struct walk *walk, struct span text) {
+static enum status hand_out(struct pretokenize_walk *walk, struct span text) {
     if (!walk->pretokenizer->is_spelled)
         return walk->take(walk->context, text);
     /* A piece of the alphabet has at least as many bytes as it stands for. */
@@ -224,7 +225,8 @@ static enum status hand_out(struct walk *walk, struct span text) {
 }
 
 /* Recursion of at most PRETOKENIZE_STEPS_MAX. */
-static enum status walk_step(struct walk *walk, uint32_t at_step, struct span text, bool at_start) {
+static enum status walk_step(struct pretokenize_walk *walk, uint32_t at_step, struct span text,
+                             bool at_start) {
     if (at_step == walk->pretokenizer->n_steps)
         return hand_out(walk, text);
     const struct pretokenize_step *step = &walk->pretokenizer->steps[at_step];
@@ -254,7 +256,7 @@ static enum status walk_step(struct walk *walk, uint32_t at_step, struct span te
 enum status pretokenize(const struct pretokenizer *pretokenizer,
                         struct pretokenize_scratch *scratch, struct span text, bool at_start,
                         pretokenize_take *take, void *context) {
-    struct walk walk = {
+    struct pretokenize_walk walk = {
         .pretokenizer = pretokenizer, .scratch = scratch, .take = take, .context = context};
     return text.n > 0 ? walk_step(&walk, 0, text, at_start) : STATUS_OK;
 }

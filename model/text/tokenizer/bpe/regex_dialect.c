@@ -14,19 +14,19 @@
 #define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
 #define HEX  "0-9a-fA-F"
 
-struct reader {
+struct regex_dialect_reader {
     struct span pattern;
     size_t at;
     struct buf *out;
     struct error *error;
 };
 
-static char peek(const struct reader *reader, size_t ahead) {
+static char peek(const struct regex_dialect_reader *reader, size_t ahead) {
     size_t at = reader->at + ahead;
     return at < reader->pattern.n ? reader->pattern.bytes[at] : 0;
 }
 
-static enum status dialect_refuse(const struct reader *reader, const char *what) {
+static enum status dialect_refuse(const struct regex_dialect_reader *reader, const char *what) {
     return error_set(reader->error, STATUS_UNSUPPORTED,
                      "a regular expression has %s at byte %zu, which is not supported", what,
                      reader->at);
@@ -50,7 +50,7 @@ static bool compiles(const char *pattern) {
 }
 
 /* \p{Name}. PCRE2 takes a script's name for its extensions too, Oniguruma does not. */
-static enum status property(struct reader *reader, char letter) {
+static enum status property(struct regex_dialect_reader *reader, char letter) {
     static const char *const categories[][2] = {
         {"Letter", "L"}, {"Mark", "M"},   {"Number", "N"},    {"Punctuation", "P"},
         {"Punct", "P"},  {"Symbol", "S"}, {"Separator", "Z"}, {"Other", "C"}};
@@ -86,7 +86,7 @@ static enum status property(struct reader *reader, char letter) {
 }
 
 /* \uHHHH, \xHH, \x{H...} */
-static enum status code_point(struct reader *reader, char letter) {
+static enum status code_point(struct regex_dialect_reader *reader, char letter) {
     unsigned long point = 0;
     size_t n = 0;
     bool braces = letter == 'x' && peek(reader, 0) == '{';
@@ -108,7 +108,7 @@ static bool is_shared(char c) {
     return !is_letter(c) || strchr("dDnrtfae", c);
 }
 
-static enum status shorthand(struct reader *reader, char c, bool in_class) {
+static enum status shorthand(struct regex_dialect_reader *reader, char c, bool in_class) {
     static const struct {
         char letter;
         const char *alone;
@@ -140,7 +140,7 @@ static enum status shorthand(struct reader *reader, char c, bool in_class) {
     return dialect_refuse(reader, what);
 }
 
-static enum status escape(struct reader *reader, bool in_class) {
+static enum status escape(struct regex_dialect_reader *reader, bool in_class) {
     char c = peek(reader, 1);
     if (reader->at + 1 >= reader->pattern.n)
         return dialect_refuse(reader, "a backslash at its end");
@@ -158,7 +158,7 @@ static enum status escape(struct reader *reader, bool in_class) {
 }
 
 /* [:name:], or a class within a class, which adds its members: so its brackets may go. */
-static enum status inner_class(struct reader *reader, unsigned *depth) {
+static enum status inner_class(struct regex_dialect_reader *reader, unsigned *depth) {
     size_t n = 2;
     if (peek(reader, 1) != ':') {
         if (peek(reader, 1) == '^' || peek(reader, 1) == ']')
@@ -176,7 +176,7 @@ static enum status inner_class(struct reader *reader, unsigned *depth) {
     return STATUS_OK;
 }
 
-static enum status bracketed(struct reader *reader) {
+static enum status bracketed(struct regex_dialect_reader *reader) {
     unsigned depth = 0;
     buf_putc(reader->out, '[');
     reader->at++;
@@ -218,7 +218,7 @@ static enum status bracketed(struct reader *reader) {
 }
 
 /* Groups that mean the same in both; Ruby's option m is PCRE2's s, the others differ more. */
-static enum status group(struct reader *reader) {
+static enum status group(struct regex_dialect_reader *reader) {
     static const char *const openings[] = {"(?:", "(?=",  "(?!",   "(?<=", "(?<!",
                                            "(?>", "(?i:", "(?-i:", "(?i)"};
     const char *text = reader->pattern.bytes + reader->at;
@@ -242,7 +242,7 @@ static enum status group(struct reader *reader) {
 }
 
 /* {n}, {n,}, {,m}, {n,m}: not possessive with a + behind it, as it would be in PCRE2. */
-static enum status interval(struct reader *reader) {
+static enum status interval(struct regex_dialect_reader *reader) {
     size_t n = 1;
     bool has_comma = false;
     bool has_digit = false;
@@ -264,7 +264,7 @@ static enum status interval(struct reader *reader) {
 }
 
 enum status regex_translate(struct span pattern, struct buf *out, struct error *error) {
-    struct reader reader = {.pattern = pattern, .out = out, .error = error};
+    struct regex_dialect_reader reader = {.pattern = pattern, .out = out, .error = error};
     while (reader.at < pattern.n) {
         switch (peek(&reader, 0)) {
         case '\\':

@@ -12,16 +12,16 @@ enum model_field {
     MODEL_DENORMALIZER = 5
 };
 
-struct piece {
+struct spm_file_piece {
     struct span text;
     float score;
     int64_t type;
 };
 
 static const struct protobuf_row piece_rows[] = {
-    {1, PROTOBUF_SPAN, offsetof(struct piece, text), "pieces.piece"},
-    {2, PROTOBUF_FLOAT, offsetof(struct piece, score), "pieces.score"},
-    {3, PROTOBUF_INT, offsetof(struct piece, type), "pieces.type"},
+    {1, PROTOBUF_SPAN, offsetof(struct spm_file_piece, text), "pieces.piece"},
+    {2, PROTOBUF_FLOAT, offsetof(struct spm_file_piece, score), "pieces.score"},
+    {3, PROTOBUF_INT, offsetof(struct spm_file_piece, type), "pieces.type"},
     {0},
 };
 
@@ -66,7 +66,7 @@ static enum status spm_file_grow(struct spm_file *file, struct error *error) {
 }
 
 static enum status read_piece(struct spm_file *file, struct protobuf_cursor *cursor) {
-    struct piece piece = {.type = TOKEN_NORMAL};
+    struct spm_file_piece piece = {.type = TOKEN_NORMAL};
     if (file->n_pieces == file->size)
         TRY(spm_file_grow(file, cursor->error));
     TRY(protobuf_read(cursor, piece_rows, &piece));

@@ -13,7 +13,7 @@
 
 #define WIDTH_MAX 1024
 
-struct field {
+struct jinja_format_field {
     char align; /* '<', '>', '^', '=' or 0 */
     struct jinja_string fill;
     char sign; /* '+', ' ' or 0 */
@@ -36,7 +36,7 @@ static size_t read_number(const char *bytes, size_t n, size_t at, int64_t *numbe
 }
 
 /* Digits with the field's sign, commas and decimals, NUL-terminated. */
-static enum status write_number(struct jinja_run *run, const struct field *field,
+static enum status write_number(struct jinja_run *run, const struct jinja_format_field *field,
                                 struct jinja_value value, char digits[420]) {
     char plain[400];
     char type = field->type;
@@ -73,8 +73,8 @@ static enum status write_number(struct jinja_run *run, const struct field *field
 
 /* Text in its field; precision cuts it. */
 static enum status put_field(struct jinja_run *run, struct jinja_text *text,
-                             const struct field *field, const struct jinja_string *string,
-                             char align) {
+                             const struct jinja_format_field *field,
+                             const struct jinja_string *string, char align) {
     size_t n;
     size_t end = string->n;
     int64_t left = 0;
@@ -98,7 +98,7 @@ static enum status put_field(struct jinja_run *run, struct jinja_text *text,
 }
 
 static enum status put_formatted(struct jinja_run *run, struct jinja_text *text,
-                                 const struct field *field, struct jinja_value value) {
+                                 const struct jinja_format_field *field, struct jinja_value value) {
     bool is_text = field->type == 0 || field->type == 's' || field->type == 'r';
     struct jinja_string string = {0};
     char digits[420];
@@ -111,7 +111,7 @@ static enum status put_formatted(struct jinja_run *run, struct jinja_text *text,
         TRY(write_number(run, field, value, digits));
         string =
             (struct jinja_string){.bytes = digits, .n = strlen(digits), .is_plain = value.is_plain};
-        struct field whole = *field;
+        struct jinja_format_field whole = *field;
         whole.precision = -1;
         return put_field(run, text, &whole, &string, field->align ? field->align : '>');
     }
@@ -128,10 +128,11 @@ static enum status put_formatted(struct jinja_run *run, struct jinja_text *text,
 }
 
 /* [[fill]align][sign][0][width][,][.precision][type] */
-static enum status read_spec(struct jinja_run *run, struct span spec, struct field *field) {
+static enum status read_spec(struct jinja_run *run, struct span spec,
+                             struct jinja_format_field *field) {
     size_t at = 0;
     size_t fill = spec.n > 0 ? jinja_char_size(spec.bytes) : 0;
-    *field = (struct field){.fill = {.bytes = " ", .n = 1}, .precision = -1};
+    *field = (struct jinja_format_field){.fill = {.bytes = " ", .n = 1}, .precision = -1};
     if (spec.n > fill && fill > 0 && spec.bytes[fill] && strchr("<>^=", spec.bytes[fill])) {
         field->fill = (struct jinja_string){.bytes = spec.bytes, .n = fill};
         field->align = spec.bytes[fill];
@@ -185,7 +186,7 @@ static enum status find_value(struct jinja_run *run, const struct jinja_args *ar
 
 static enum status put_braces(struct jinja_run *run, struct jinja_text *text, struct span inside,
                               const struct jinja_args *args, size_t *next) {
-    struct field field;
+    struct jinja_format_field field;
     struct jinja_value value = {0};
     const char *colon = inside.n ? memchr(inside.bytes, ':', inside.n) : NULL;
     struct span name = {inside.bytes, colon ? (size_t)(colon - inside.bytes) : inside.n};
