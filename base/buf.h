@@ -3,7 +3,7 @@
  * Running out of memory or past `limit` sets `failed` and drops what comes after, so that a writer
  * may append many times and ask once at the end (buf_status). One owner thread.
  *
- * From 256 KiB on it is a mapping of its own: it grows by mremap(), whatever the allocator does, because
+ * From 256 KiB on it is a mapping of its own: it grows by mremap(), with any allocator, because
  * copying a body of many MiB would hold up an event loop, and it is gone when it is freed. */
 #pragma once
 

@@ -1,6 +1,6 @@
 /* base/exit.h: how programs of ours end. 0: a requested stop, or work done; EXIT_CONFIG: wrong
- * options, configuration or model, a restart would not help; EXIT_LATER: what it needs is not there, or held by
- * another, so whoever started it tries again; anything else: it died. */
+ * options, configuration or model, a restart would not help; EXIT_LATER: what it needs is not
+ * there, or held by another, so the program that started it tries again; anything else: it died. */
 #pragma once
 
 struct error;

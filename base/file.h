@@ -21,8 +21,9 @@ struct file_map {
     int fd; /* of the mapped file, for file_map_check(); -1 on a closed map */
 };
 
-/* Writes FOLDER/NAME into path. True when something of that name is there, whatever it is: opening
- * it tells, of a link that leads nowhere too. False, too, when the path does not fit into `size` bytes. */
+/* Writes FOLDER/NAME into path. True when a file of that name exists, of any type: opening it
+ * tells, of a link that leads nowhere too. False, too, when the path does not fit into `size`
+ * bytes. */
 bool file_is_there(const char *folder, const char *name, char *path, size_t size);
 
 bool file_is_folder(const char *path);

@@ -1,7 +1,7 @@
 /* base/metrics.h: counters, gauges and histograms, written in Prometheus' text format 0.0.4.
  *
  * Families (name, help, type) and series (a family's label values) are bounded: past the bound a
- * call answers a metric that counts for nobody, and tandem_metrics_dropped_total goes up. Label
+ * call answers a metric that is not exported, and tandem_metrics_dropped_total goes up. Label
  * values come from bounded sets, never from requests. Registering, removing and writing belong to
  * one thread; counters may be added to by any, gauges and histograms by one thread each. */
 #pragma once

@@ -1,5 +1,5 @@
-/* base/notify.h: tells whoever started this process how it is doing, as systemd's sd_notify(3)
- * does.
+/* base/notify.h: tells the process manager that started this process how it is doing, as systemd's
+ * sd_notify(3) does.
  *
  * One datagram to the socket that $NOTIFY_SOCKET names; nothing when the variable is not set. Used
  * by services under systemd and by `tandem up`, which offers the same socket to its children. Any
@@ -27,5 +27,5 @@ void notify_reloading(void);
 void notify_reloaded(void);
 
 /* How often WATCHDOG=1 is to be sent: half of what systemd allows, as sd_watchdog_enabled(3)
- * recommends; 0: nobody waits for it, or for another process ($WATCHDOG_PID). */
+ * recommends; 0: no watchdog, or that of another process ($WATCHDOG_PID). */
 uint64_t notify_watchdog_ns(void);

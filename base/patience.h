@@ -1,6 +1,6 @@
 /* base/patience.h: when to say that something is waited for: after 5 s, then every 60 s, and once
- * when the wait is over. Whoever waits keeps one of these for each thing; zeroed is a fresh one.
- * Pure: the caller brings the time. */
+ * when the wait is over. A waiter keeps one of these for each thing; zeroed is a fresh one. Pure:
+ * the caller brings the time. */
 #pragma once
 
 #include <stdbool.h>

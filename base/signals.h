@@ -3,8 +3,9 @@
 
 #include <signal.h>
 
-/* Ignores what would end a process by default although nobody means to: SIGPIPE, as writes have errors,
- * and SIGUSR1, SIGUSR2 and SIGALRM, which mean nothing to our programs. Before other threads start. */
+/* Ignores signals that would end the process by default without a request to end: SIGPIPE, as
+ * writes have errors, and SIGUSR1, SIGUSR2 and SIGALRM, which mean nothing to our programs. Before
+ * other threads start. */
 void signals_ignore_strays(void);
 
 /* Blocks in this thread, and in those it starts, every signal but those that the thread raises by

@@ -33,7 +33,7 @@ extern const struct json_limits json_limits_tokenizer;
 NODISCARD bool json_text_count(struct span text, uint32_t depth_max, uint64_t *n_values,
                                size_t *at);
 
-/* The text as an object; the caller gives it back with json_decref(). `name` stands in messages.
+/* The text as an object; the caller gives it back with json_decref(). `name` is used in messages.
  * STATUS_CORRUPT with line and column, STATUS_LIMIT past a bound, STATUS_NOMEM. */
 NODISCARD enum status json_text_parse(struct span text, const char *name,
                                       const struct json_limits *limits, json_t **root,

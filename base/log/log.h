@@ -1,4 +1,5 @@
-/* base/log/log.h: logfmt lines on standard error, which nobody waits for (log_writer.h).
+/* base/log/log.h: logfmt lines on standard error; no caller waits for them to be written
+ * (log_writer.h).
  *
  * The message is a constant that can be grepped; data follows as key=value. Values that come from
  * outside go through log_text(), so that nothing can forge a line. Rooms of floors 0 and 1 return

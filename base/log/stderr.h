@@ -1,8 +1,8 @@
 /* base/log/stderr.h: writes to standard error by a caller that must not wait for ever.
  *
- * The flag O_NONBLOCK belongs to the open file, which we share with whoever started us, and poll()
- * before write() is no promise, because others may fill the pipe between the two. So a pipe or a
- * terminal is opened once more, with a flag of its own. */
+ * The flag O_NONBLOCK belongs to the open file, which we share with the process that started us,
+ * and poll() before write() is no promise, because others may fill the pipe between the two. So a
+ * pipe or a terminal is opened once more, with a flag of its own. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,8 +1,9 @@
 /* base/net/address.h: "HOST:PORT" as text, and what it says.
  *
- * An IPv6 address stands in brackets, since its own colons would hide the port's. Where a port has to
- * follow, it is understood without them, too: the last colon is the port's. It may have a zone, the
- * interface that a link-local address is of: "fe80::1%eth0". Nothing here looks up a name. */
+ * An IPv6 address is written in brackets, since its own colons would hide the port's. Where a port
+ * has to follow, it is understood without them, too: the last colon is the port's. It may have a
+ * zone, the interface that a link-local address is of: "fe80::1%eth0". Nothing here looks up a
+ * name. */
 #pragma once
 
 #include <stdbool.h>
@@ -10,7 +11,7 @@
 #define ADDRESS_TEXT_MAX 272 /* "[HOST]:PORT" with NUL */
 
 struct address {
-    char host[256]; /* without brackets; "" where nothing stands before the port */
+    char host[256]; /* without brackets; "" where the port has no host before it */
     char port[8];   /* digits, at most 65535; or "*" */
 };
 

@@ -1,10 +1,11 @@
 /* base/net/dns.h: the addresses behind names, asked for again and again by a thread of its own.
  *
- * Every DNS_EVERY_NS all names are asked for (c-ares: /etc/hosts, then the servers and search domains
- * of /etc/resolv.conf, read anew each time), IPv4 and IPv6 apart: whatever fails to be answered keeps
- * what it had. A time to live is not waited for: who moves is to be found within seconds. One thread
- * owns a struct dns and takes answers from it; the asking thread meets it under one mutex, held for
- * copies. Nothing here blocks the owner but dns_free(), which waits for the thread to leave its poll. */
+ * Every DNS_EVERY_NS all names are asked for (c-ares: /etc/hosts, then the servers and search
+ * domains of /etc/resolv.conf, read anew each time), IPv4 and IPv6 apart: a lookup that fails keeps
+ * the earlier answer. A time to live is not waited for: who moves is to be found within seconds.
+ * One thread owns a struct dns and takes answers from it; the asking thread meets it under one
+ * mutex, held for copies. Nothing here blocks the owner but dns_free(), which waits for the thread
+ * to leave its poll. */
 #pragma once
 
 #include "base/error.h"

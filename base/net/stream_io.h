@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* What stands between a stream and its socket. */
+/* The layer between a stream and its socket. */
 struct stream_port {
     struct stream *stream; /* borrowed: for stream_wake() */
     void *state;           /* the member's own; owned, ended by `fini` */
@@ -23,7 +23,7 @@ struct stream_port {
     bool open_wants_write; /* `open`, `recv` goes on when the socket is writable, */
     bool recv_wants_write;
     bool send_wants_read; /* `send` when bytes have come */
-    bool moved;           /* `send` gave bytes to the kernel, whatever it answered; cleared above */
+    bool moved;           /* `send` gave bytes to the kernel, also where it failed; cleared above */
 };
 
 /* What the functions below answer beside a number of bytes. */

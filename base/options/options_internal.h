@@ -32,7 +32,7 @@ struct options {
     struct buf *errors;                    /* borrowed while options_new() runs */
 };
 
-/* Row `at` of the program's table; past its end stands --config, which no table lists. */
+/* Row `at` of the program's table; after the last comes --config, which no table lists. */
 const struct option_spec *options_spec(const struct options *options, unsigned at);
 
 /* Frees what a value owns and empties it. */
