@@ -5,15 +5,15 @@
  *
  * Links are numbers. bus_connect() makes one, and each peer that connects to a bound endpoint
  * becomes one with its first valid message. A link is one connection: it ends when either side
- * closes it, when the connecting side loses the connection, when a send finds nobody, or after
+ * closes it, when the connecting side loses the connection, when a send finds no listener, or after
  * three messages that do not decode; then BUS_LOST comes, once, and the number is not used again.
  * The bound side does not hear of a peer that goes away in silence: liveness is the caller's (PING,
- * BEAT). Nothing reconnects: whoever wants the peer again connects again, and is a new peer.
+ * BEAT). Nothing reconnects: a process that wants the peer again connects again, and is a new peer.
  *
  * A send that succeeds means "queued", never "arrived" (ZeroMQ can lose what it queued when a peer
  * dies). No send is dropped in silence by a full queue: STATUS_BUSY says it.
  *
- * ipc:///folder/name: the folder is made 0700 when it is not there, the socket is 0600 whatever the
+ * ipc:///folder/name: the folder is made 0700 if it does not exist, the socket is 0600 under any
  * umask. tcp://host:port: between loopback addresses, or with keys (CURVE, RFC 26). A bus is made
  * after the last fork(). */
 #pragma once
@@ -112,7 +112,7 @@ NODISCARD enum status bus_wait(struct bus *bus, uint64_t timeout_ns);
 int bus_fd(struct bus *bus);
 
 /* Hands at most `budget` events to the function, which may send, connect and close, and after the
- * first no more once it is until_ns (0: whatever the time). Answers how many. Stopping early leaves
+ * first no more once it is until_ns (0: without a limit). Answers how many. Stopping early leaves
  * the descriptor readable. */
 uint32_t bus_dispatch(struct bus *bus, uint32_t budget, uint64_t until_ns,
                       void (*handle)(void *context, const struct bus_event *event), void *context);

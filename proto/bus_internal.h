@@ -130,7 +130,7 @@ struct bus {
 };
 
 /* bus_endpoint.c: STATUS_INVALID, STATUS_DENIED with the way out. For ipc:// binds the folder is
- * made and whoever listens there already is found out. */
+ * made, and a process that already listens there is found. */
 NODISCARD enum status endpoint_check(const char *endpoint, bool has_keys, bool *needs_curve,
                                      struct error *error);
 NODISCARD enum status endpoint_prepare_bind(const char *endpoint, struct error *error);
@@ -159,10 +159,10 @@ void bus_kick(struct bus *bus);                            /* makes bus_fd() rea
 
 /* bus_audit.c */
 bool bus_has_work(const struct bus *bus); /* for bus_receive() */
-/* Counts, in stats.n_missed_wakeups, work that no wake-up told of: the owner would sleep on it until
- * the next tick. Exact whatever comes meanwhile: it reads our own books alone. */
+/* Counts, in stats.n_missed_wakeups, work that no wake-up told of: the owner would sleep on it
+ * until the next tick. Exact also while messages arrive: it reads only our own counts. */
 void bus_audit(struct bus *bus);
-/* Looks again at what can have been lost, whatever the books say. */
+/* Looks again at what can have been lost, without trust in the counts. */
 void bus_repair(struct bus *bus);
 
 /* bus_monitor.c */

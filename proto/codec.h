@@ -54,6 +54,6 @@ void codec_stamp(void *head, uint64_t seq);
 
 /* The message borrows from the codec and the frames until the next call. STATUS_CORRUPT: not our
  * frames, or they contradict themselves; STATUS_LIMIT: over a bound; STATUS_INVALID: a field out of
- * range; STATUS_UNSUPPORTED: another version, or a type that nobody here knows. */
+ * range; STATUS_UNSUPPORTED: another version, or an unknown type. */
 NODISCARD enum status codec_decode(struct codec *codec, const struct frames *frames,
                                    struct message *message, struct error *error);

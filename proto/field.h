@@ -52,7 +52,7 @@ struct field {
     uint32_t bound;     /* COUNT and arrays: the most; ENUM, LENIENT: one more than the last;
                            TEXT, BYTES, DATA: bytes in our struct; RAW: bytes of an element */
     bool is_required;   /* TEXT, NESTED: it may not be empty, absent */
-    uint32_t otherwise; /* LENIENT: stands for what is out of range */
+    uint32_t otherwise; /* LENIENT: replaces a value that is out of range */
     uint16_t ours;      /* offset in our struct */
     uint16_t ours_n;    /* offset of the count, or of an optional part's flag */
     uint16_t wire;      /* offset in protobuf-c's struct; of a REQUEST: of its first half */

@@ -1,9 +1,9 @@
 /* proto/keys.h: the cluster's CURVE keys (RFC 26/CurveZMQ), one folder for the whole cluster.
  *
  * Two key pairs in Z85, one file each: what listens proves itself with the server pair, what
- * connects with the client pair, and only the cluster's client key is let in. Whoever can read the
- * files can join, so they are 0600 in a folder of 0700, or root's with at most 0640 for its group.
- * Any thread; used at start only. */
+ * connects with the client pair, and only the cluster's client key is let in. A user who can read
+ * the files can join, so they are 0600 in a folder of 0700, or root's with at most 0640 for its
+ * group. Any thread; used at start only. */
 #pragma once
 
 #include "base/error.h"

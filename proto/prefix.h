@@ -28,7 +28,7 @@ static inline struct prefix_key prefix_key_of(uint64_t seed) {
     return key;
 }
 
-/* What stands before the first block. */
+/* The name before the first block. */
 #define PREFIX_START ((struct map_key){0, 0})
 
 /* The salt of a tenant or anything else that keeps prefixes apart. 0 with n = 0. */
