@@ -1,6 +1,7 @@
 /* router/core/digest.h: once a second a worker lists what it holds for us; both sides' books are
  * compared. What it holds and should not is cancelled, what it should hold and does not is
- * replayed, what it has further than we is asked for, what stands still is seen. */
+ * replayed, tokens that only the worker has are requested, and a request without progress is
+ * noticed. */
 #pragma once
 
 #include "router/core/slot.h"

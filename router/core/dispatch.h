@@ -10,6 +10,6 @@ struct router;
 
 enum turn dispatch_request(struct router *router, struct request *req);
 
-/* The decode worker has blocks. The request, which goes on now; NULL: nobody waits for them. */
+/* The decode worker has blocks. The request, which goes on now; NULL: no request waits for them. */
 struct request *dispatch_reserved(struct router *router, struct slot *slot,
                                   const struct reserved *reserved);

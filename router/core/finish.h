@@ -7,8 +7,8 @@
 /* A worker that was kept for it alone is free for others. */
 void finish_alone(struct router *router, const struct request *req);
 
-/* The same, and takes the request off its workers' books: FORGET to the one that ended it, CANCEL to the others.
- * SLOT_NONE: nobody ended it. */
+/* The same, and takes the request off its workers' books: FORGET to the one that ended it, CANCEL
+ * to the others. SLOT_NONE: no worker ended it. */
 void finish_release(struct router *router, struct request *req, uint32_t ended_by);
 
 /* Ends it with an error: END_REFUSED if it never produced a token, else END_FAILED. */

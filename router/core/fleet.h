@@ -12,7 +12,7 @@ struct router;
 NODISCARD enum status fleet_init(struct fleet *fleet, uint32_t n_slots);
 void fleet_fini(struct fleet *fleet);
 
-/* The slot with nobody in it. */
+/* A free slot. */
 void fleet_empty(struct slot *slot, uint32_t number);
 
 bool fleet_same_name(const char *a, const char *b); /* (MESSAGE_NAME_MAX) each */

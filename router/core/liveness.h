@@ -11,9 +11,9 @@ struct router;
 #define PING_NS          (500 * NS_PER_MS)
 #define LIVENESS_STEP_NS (1 * NS_PER_S) /* an announced step is believed so far without proof */
 
-/* Silence is counted on the router's own time, which stands still while the router does: from one
- * event to the next it goes on by OWN_NS_MAX at most, and while there are workers the next tick is
- * wanted within that. So a machine that pauses makes nobody look hung, and a worker that hangs is
+/* Silence is counted on the router's own time, which stops while the router does: from one event to
+ * the next it goes on by OWN_NS_MAX at most, and while there are workers the next tick is wanted
+ * within that. So a machine that pauses makes no worker look hung, and a worker that hangs is
  * noticed as soon as on any other machine. */
 #define OWN_NS_MAX (100 * NS_PER_MS)
 

@@ -6,5 +6,5 @@
 struct router;
 struct request;
 
-/* Runs the request's stages from where it stands until one must wait. */
+/* Runs the request's stages from its present one until one must wait. */
 enum turn path_advance(struct router *router, struct request *req);

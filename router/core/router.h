@@ -6,7 +6,7 @@
  * owner thread.
  *
  * A request here is one sequence (one choice of one client call); `user` is the shell's name for
- * it. Workers are named by slot numbers; a slot stands for one (name, incarnation) and its link. */
+ * it. Workers are named by slot numbers; a slot represents one (name, incarnation) and its link. */
 #pragma once
 
 #include "base/status.h"
@@ -138,8 +138,8 @@ void router_announce(struct router *router, uint64_t now_ns, const struct announ
 void router_message(struct router *router, uint64_t now_ns, uint32_t slot,
                     const struct message *message);
 
-/* The link's other end is gone (closed socket, failed handshake, send to nobody). The shell drops
- * what it has of it: close_link is not called for it. */
+/* The link's other end is gone (closed socket, failed handshake, send without a listener). The
+ * shell drops what it has of it: close_link is not called for it. */
 void router_link_lost(struct router *router, uint64_t now_ns, uint32_t slot);
 
 void router_tick(struct router *router, uint64_t now_ns);
@@ -150,8 +150,8 @@ uint64_t router_deadline(const struct router *router); /* when router_tick() is 
 NODISCARD enum status router_drain_worker(struct router *router, uint64_t now_ns, const char *name,
                                           bool exits);
 
-/* Takes a drain back, whoever asked for it; of a worker that drains because its process was told to
- * end, nothing comes of it. STATUS_NOT_FOUND. */
+/* Takes a drain back, from any source; of a worker that drains because its process was told to end,
+ * nothing comes of it. STATUS_NOT_FOUND. */
 NODISCARD enum status router_resume_worker(struct router *router, uint64_t now_ns,
                                            const char *name);
 
@@ -215,7 +215,7 @@ const char *router_worker_reason(const struct worker_view *view);
 /* The first worker from *slot on: for (uint32_t slot = 0; router_next_worker(...); slot++). */
 bool router_next_worker(const struct router *router, uint32_t *slot, struct worker_view *view);
 
-/* A request as it stands. */
+/* A request's present state. */
 struct request_view {
     enum request_stage stage;
     const char *waits; /* why it has no worker: a constant; NULL: it has one, or never looked */

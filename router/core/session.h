@@ -15,7 +15,7 @@ void session_join(struct router *router, struct slot *slot);
  * is a constant for the log. */
 void session_fence(struct router *router, struct slot *slot, enum loss loss, const char *why);
 
-/* The link is gone, for whatever reason: the slot is free afterwards. */
+/* The link is gone, for any reason: the slot is free afterwards. */
 void session_lost(struct router *router, struct slot *slot, const char *why);
 
 /* Closes the link and frees the slot. */

@@ -1,7 +1,7 @@
 /* router/core/slot.h: what the router knows of a worker: its slot, its session, its share of the
  * work.
  *
- * A slot stands for one (name, incarnation) and the link to it. A session begins with HELLO and
+ * A slot represents one (name, incarnation) and the link to it. A session begins with HELLO and
  * ends with fencing or a lost link; what a worker says under another session is dropped and
  * counted. Fencing ends this router's session only: the worker comes back with the next WELCOME.
  *
@@ -30,7 +30,7 @@ enum loss {
     LOSS_NONE,
     LOSS_DIED,   /* the worker died or was fenced */
     LOSS_FAILED, /* the worker lives, the attempt does not */
-    LOSS_MOVED,  /* nobody's fault: no room, draining, making way */
+    LOSS_MOVED,  /* not a fault: no room, draining, making way */
 };
 
 struct slot {

@@ -14,7 +14,7 @@ struct timers {
     uint32_t capacity;
     uint32_t n;
     uint32_t *heap;  /* owned (capacity): numbers, earliest first */
-    uint32_t *place; /* owned (capacity): where a number stands in `heap`; capacity: nowhere */
+    uint32_t *place; /* owned (capacity): a number's index in `heap`; capacity: none */
     uint64_t *at_ns; /* owned (capacity) */
 };
 

@@ -22,7 +22,7 @@ struct part;
 struct request;
 struct slot;
 
-/* Whatever its pairs are. */
+/* Without regard to its pairs. */
 enum standing trust_standing(const struct router *router, const struct slot *slot);
 
 /* The attempt of `req` at this worker failed by the worker's fault; `why` is a constant for the

@@ -5,12 +5,12 @@
  * another fingerprint. Pure: time does not count, randomness comes from the query. `open` allocates
  * all there will ever be. Router thread only.
  *
- * What every policy has to keep, whatever it goes by (tests/conform/policy_test.c asks all of the
- * table): it looks at the loads, so that with 48 sequences on 8 workers the most and the least loaded
- * differ by at most 14, also where four requests of five have one prefix; none of 8 equal workers gets
- * less than a quarter or more than three times its share; a worker that has just come back is not
- * flooded; prompts of one length spread; and one with `cached` sends a known prefix where it lies while
- * that worker's load is within its bounds. */
+ * What every policy has to keep (tests/conform/policy_test.c asks all of the table): it looks at
+ * the loads, so that with 48 sequences on 8 workers the most and the least loaded differ by at most
+ * 14, also where four requests of five have one prefix; none of 8 equal workers gets less than a
+ * quarter or more than three times its share; a worker that has just come back is not flooded;
+ * prompts of one length spread; and one with `cached` sends a known prefix where it lies while that
+ * worker's load is within its bounds. */
 #pragma once
 
 #include "base/random.h"
@@ -47,7 +47,7 @@ struct policy {
 
     /* A request with these prefixes was sent there. May be NULL. */
     void (*placed)(void *state, uint32_t slot, const struct map_key *hashes, uint32_t n_hashes);
-    /* Whatever that worker had cached is gone. May be NULL. */
+    /* All that the worker had cached is gone. May be NULL. */
     void (*forget)(void *state, uint32_t slot);
     /* How many leading blocks are probably cached there. May be NULL: unknown, 0. */
     uint32_t (*cached)(const void *state, uint32_t slot, const struct map_key *hashes,
