@@ -8,7 +8,7 @@
 
 #define BLOCK_HASH_TOKENS 16 /* tokens in one KV block */
 
-/* What stands before a sequence's first block. */
+/* The name before a sequence's first block. */
 #define BLOCK_HASH_START ((struct map_key){0, 0})
 
 /* The name of the block of ids (BLOCK_HASH_TOKENS) behind the block named `previous`. `key` is the

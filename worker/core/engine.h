@@ -112,7 +112,7 @@ struct sampled {
 struct engine_sink {
     void *context;
     /* STATUS_BUSY: the peer's queue is full, nothing was sent, the engine tries again later.
-     * STATUS_CLOSED: nobody there; engine_link_lost() follows or has come. */
+     * STATUS_CLOSED: no listener; engine_link_lost() follows or has come. */
     enum status (*send)(void *context, uint32_t link, const struct message *message);
     /* Opens a KV link to a decode worker, under a link number that the shell answers with (it sends
      * KV_HELLO and takes KV_WELCOME itself, then calls engine_kv_open or engine_link_lost). */
@@ -124,7 +124,7 @@ struct engine_sink {
     enum status (*push_chunk)(void *context, uint32_t link, struct chunk *chunk,
                               const uint32_t *blocks);
     /* Copies a chunk that has come into these blocks and checks it: the receiver executes the copy,
-     * so when this returns nobody writes there any more. STATUS_CORRUPT, STATUS_CLOSED. */
+     * so when this returns there are no more writes to them. STATUS_CORRUPT, STATUS_CLOSED. */
     enum status (*take_chunk)(void *context, uint32_t link, const struct chunk *chunk,
                               const uint32_t *blocks);
     /* A Submit with a grammar has come, for the sequence `serial` in the slot: what follows it is made
@@ -176,10 +176,10 @@ uint32_t engine_chunk_tokens(const struct engine *engine); /* the budget in forc
 void engine_plan(struct engine *engine, uint64_t now_ns, struct plan *plan);
 
 /* Once a step is in flight and none is ahead of it: the step after it where that is the same again,
- * one position further, whatever this one chooses. Of the two now in flight the older one ends first;
- * no plan is made before both did. What ends or is given up meanwhile keeps its slot, ids and blocks
- * until the last step that computes it, whose results for it are dropped. Refused: the answer says
- * why, and the plan has no rows. */
+ * one position further, for any token that this one chooses. Of the two now in flight the older one
+ * ends first; no plan is made before both did. What ends or is given up meanwhile keeps its slot,
+ * ids and blocks until the last step that computes it, whose results for it are dropped. Refused:
+ * the answer says why, and the plan has no rows. */
 enum repeat engine_repeat(struct engine *engine, uint64_t now_ns, struct plan *plan);
 const char *engine_repeat_name(enum repeat repeat); /* for logs and metrics */
 const struct engine_repeats *engine_repeats(const struct engine *engine);

@@ -31,5 +31,5 @@ void handoff_end(struct engine *engine, struct sequence *sequence, enum reason r
 void handoff_note(const struct engine *engine, enum engine_note kind,
                   const struct sequence *sequence, const char *reason);
 
-/* Where a quarantine ends: blocks that nobody writes to any more are free. */
+/* Where a quarantine ends: blocks without a writer are free. */
 void handoff_settle(struct engine *engine);

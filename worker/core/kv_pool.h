@@ -17,7 +17,7 @@ enum kv_state {
     KV_USED,        /* held by sequences */
     KV_RESERVED,    /* waits for a hand-off or is being filled by one */
     KV_QUARANTINED, /* given up while a copy into it runs */
-    KV_CACHED,      /* a known prefix that nobody holds: may be taken at any time */
+    KV_CACHED,      /* a known prefix without a holder: may be taken at any time */
     KV_STATES
 };
 

@@ -8,7 +8,7 @@
 void post_failed(struct engine *engine, struct peer_link *router, struct request_id req,
                  uint32_t attempt, enum phase phase, enum reason reason);
 
-/* The same of a sequence, to its router; nothing for one that belongs to nobody. */
+/* The same of a sequence, to its router; nothing for one without an owner. */
 void post_sequence_failed(struct engine *engine, const struct sequence *sequence,
                           enum reason reason);
 

@@ -1,4 +1,5 @@
-/* worker/core/run_queue.h: where a sequence stands: held, waiting, computing its prompt, or decoding.
+/* worker/core/run_queue.h: the state of a sequence: held, waiting, computing its prompt, or
+ * decoding.
  *
  * Those that wait stand by priority, then arrival. The lists and their counts lie in
  * engine->schedule; schedule.c chooses from them. Engine thread only. */

@@ -1,7 +1,7 @@
 /* worker/core/session.h: the worker's side of its routers' sessions.
  *
  * A session begins with HELLO and ends with the link, a newer HELLO of the same router, or the
- * router's silence; its requests end with it, and nobody else's. Engine thread only. */
+ * router's silence; its requests end with it, and no others. Engine thread only. */
 #pragma once
 
 #include "worker/core/engine_state.h"

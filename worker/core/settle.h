@@ -7,11 +7,11 @@
 void settle_event(struct engine *engine);
 
 /* What is due behind a step: links, chunks and messages that met BUSY, signs of life; then
- * settle_event(). Nobody is taken for silent: what came during the step is not read yet. */
+ * settle_event(). No router counts as silent: what came during the step is not read yet. */
 void settle_step(struct engine *engine);
 
 /* What is due at now_ns: leases, a drain's end, routers that are silent; then settle_step(). */
 void settle_tick(struct engine *engine);
 
-/* A link is gone, whatever it was. */
+/* A link of any kind is gone. */
 void settle_link_lost(struct engine *engine, struct peer_link *peer_link);
