@@ -1,7 +1,7 @@
 /* worker/admin.h: the worker's own small port: /metrics, /livez, /readyz, for operators.
  *
- * A thread of its own with a loop of its own, so that a slow reader holds up nobody. It reads what
- * the engine thread publishes (worker/step/figures.h). */
+ * A thread of its own with a loop of its own, so that a slow reader does not hold up the engine. It
+ * reads what the engine thread publishes (worker/step/figures.h). */
 #pragma once
 
 #include "base/error.h"

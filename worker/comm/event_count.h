@@ -1,9 +1,9 @@
 /* worker/comm/event_count.h: an event count, a turn number in shared memory: threads and processes
  * wait until it advances.
  *
- * Who waits spins for a short while, as long as that paid lately, and then sleeps on a futex: with
- * more ranks than cores nobody holds a core that another rank needs. Turns count modulo 2^31; the
- * top bit says that it is closed for ever. All functions: any thread. */
+ * A waiter spins for a short while, as long as that paid lately, and then sleeps on a futex: with
+ * more ranks than cores no waiter holds a core that another rank needs. Turns count modulo 2^31;
+ * the top bit says that it is closed for ever. All functions: any thread. */
 #pragma once
 
 #include <stdatomic.h>

@@ -1,6 +1,7 @@
 /* worker/device/device.h: what GPUs can do: one row for each, with the source of every number.
  *
- * The rates are the most that a device does at all; what programs reach of them stands in efficiencies.h. Constant. */
+ * The rates are a device's upper bounds; the share of them that programs reach is in
+ * efficiencies.h. Constant. */
 #pragma once
 
 #include <stddef.h>

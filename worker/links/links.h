@@ -1,8 +1,8 @@
 /* worker/links/links.h: the control side of the wire: routers' sessions, and announcing ourselves.
  *
- * Two buses carry everything, control and KV, so that bulk never stands before control. The core
- * knows links by one number for both: the bus's own, with a bit set on the KV bus. Engine thread
- * only. */
+ * Two buses carry everything, control and KV, so that bulk messages never delay control messages.
+ * The core knows links by one number for both: the bus's own, with a bit set on the KV bus. Engine
+ * thread only. */
 #pragma once
 
 #include "base/error.h"

@@ -51,5 +51,5 @@ bool board_take(struct board *board, uint32_t *turn, struct event_count_patience
                 struct board_step *step);
 void board_done(struct board *board);
 
-/* There is no next step: whoever waits or takes comes back with false. Any thread. */
+/* There is no next step: every wait and take returns false. Any thread. */
 void board_close(struct board *board);

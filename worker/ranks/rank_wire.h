@@ -5,7 +5,7 @@
  *   follower: JOIN   -> leader: TERMS with the group's memory, or REFUSED
  *   follower: READY with its KV pools, or FAILED -> leader: BYE at an orderly end
  *
- * A socket that closes without BYE is the death of whoever held its other end. Records are structs
+ * A socket that closes without BYE means that the process at its other end died. Records are structs
  * of one build; JOIN and TERMS carry its version. */
 #pragma once
 
@@ -83,7 +83,7 @@ NODISCARD enum status rank_wire_path(const char *address, const char **path, str
  * there. STATUS_IO. */
 NODISCARD enum status rank_wire_listen(const char *path, int *fd, struct error *error);
 
-/* STATUS_NOT_FOUND: nobody listens there now. STATUS_IO. */
+/* STATUS_NOT_FOUND: no process listens there. STATUS_IO. */
 NODISCARD enum status rank_wire_connect(const char *path, int *fd, struct error *error);
 
 /* Who holds the other end. STATUS_DENIED: not our user. */

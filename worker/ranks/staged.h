@@ -1,8 +1,9 @@
 /* worker/ranks/staged.h: a rank's end of a group whose numbers lie in memory of its device.
  *
- * It stands before another comm, which works on memory of the host. What is summed or gathered is taken
- * from the device, handed to that one, and put back. So sums have the bits that ranks on the host make. Of a
- * gather, rows are put back whole: what no rank has a column for means nothing afterwards. */
+ * It wraps another comm, which works on memory of the host. What is summed or gathered is taken
+ * from the device, handed to that one, and put back. So sums have the bits that ranks on the host
+ * make. Of a gather, rows are put back whole: what no rank has a column for means nothing
+ * afterwards. */
 #pragma once
 
 #include "worker/comm/comm.h"

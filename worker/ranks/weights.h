@@ -35,4 +35,4 @@ struct weights_progress {
     uint64_t n_packed; /* of them */
 };
 struct weights_progress weights_progress(void);
-void weights_progress_reset(void); /* while nobody loads */
+void weights_progress_reset(void); /* while no rank loads */

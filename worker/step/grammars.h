@@ -26,7 +26,7 @@ struct grammar_vocabulary;
 struct tokenizer;
 
 #define GRAMMARS_BACK   16 /* tokens that a state can be set back by */
-#define GRAMMARS_INLINE 32 /* output tokens that are followed by whoever uses the state first */
+#define GRAMMARS_INLINE 32 /* output tokens that the state's first user follows itself */
 
 /* Of work for one mask, or one token that is followed, beside eight looks at all of the vocabulary's trie: the engine thread does
  * it, and 1,000,000 steps are some 10 ms. */
@@ -65,7 +65,7 @@ struct grammars {
     bool ends;
     atomic_uint n_made;
 
-    struct tokenizer *tokenizer;           /* owned; NULL once the vocabulary stands */
+    struct tokenizer *tokenizer;           /* owned; NULL once the vocabulary is built */
     struct grammar_vocabulary *vocabulary; /* owned; for all who have a state: it never changes */
 };
 

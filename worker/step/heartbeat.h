@@ -13,7 +13,7 @@ struct kv_links;
 
 struct heartbeat {
     struct links_self self;      /* what announcements say */
-    struct figures_box *figures; /* borrowed; NULL: nobody reads them */
+    struct figures_box *figures; /* borrowed; NULL: there is no admin port */
     uint64_t publish_ns;         /* when its figures are due */
     uint64_t watchdog_ns;        /* between pings of systemd's watchdog; 0: none */
     uint64_t watchdog_due_ns;
@@ -22,7 +22,7 @@ struct heartbeat {
     bool draining; /* the owner sets it when a stop was requested; told to readers of the figures */
 };
 
-/* Announcements, beats, leases, digests, handshakes: whatever is due. */
+/* Announcements, beats, leases, digests, handshakes: all that is due. */
 void heartbeat_run(struct heartbeat *heartbeat, struct links *links, struct kv_links *kv_links,
                    struct engine *engine, uint64_t now_ns);
 

@@ -32,12 +32,12 @@ struct stepper {
     struct receive receive; /* the owner fills it before the first step_run() */
     struct plan plan;       /* of the step that runs */
     struct plan ahead;      /* of the one that was begun behind it; no rows: none was */
-    bool goes_ahead;        /* the backend can, and nobody has switched it off */
+    bool goes_ahead;        /* the backend can, and no option has switched it off */
     bool is_begun;          /* the step that runs: on a device, or ahead */
     bool is_chosen;         /* its tokens come by sample_take(); and of the one ahead */
     bool ahead_is_chosen;
     bool as_it_came;                     /* the last step's results were waited for */
-    struct metric *seconds[STEP_STAGES]; /* borrowed histograms; NULL: nobody reads them */
+    struct metric *seconds[STEP_STAGES]; /* borrowed histograms; NULL: there is no admin port */
     struct metric *tokens;               /* the same: computed in a step */
 };
 

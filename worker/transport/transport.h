@@ -4,7 +4,7 @@
  * Control stays on the KV link (proto/message.h): the sender's `offer` travels in KV_HELLO, a chunk
  * is named by CHUNK{where, n_bytes, checksum}, and what was read is acknowledged by
  * CHUNK_ACK{where}. The receiver always executes the copy itself, so its own word is the proof that
- * nobody writes into its blocks any more. Every chunk is checked with XXH3-64, whatever carries it.
+ * nothing writes into its blocks any more. Every chunk is checked with XXH3-64, with any transport.
  *
  * A transport is one `const struct transport` in a file of its own and a row of transport_table, in
  * order of preference. Engine thread only. Conformance: tests/conform/transport_test.c. */
