@@ -122,7 +122,7 @@ struct ask {
     int32_t priority;         /* lower runs first */
     struct span cache_salt;   /* of the arena */
     struct span request_name; /* of the arena: the client's own name for it, or n = 0 */
-    char unknown[64];         /* the first field that nobody knows, or "" */
+    char unknown[64];         /* the first unknown field, or "" */
 
     uint32_t n_left_out;
     const char *left_out[ASK_LEFT_OUT_MAX]; /* (n_left_out) of the arena: kinds of tools that no

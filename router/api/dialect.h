@@ -83,8 +83,8 @@ struct dialect {
      * may talk in turns; not called once the reply is complete. */
     void (*piece)(struct exchange *exchange, const char *bytes, size_t n, bool end);
 
-    /* Or: reads what stands in the request's headers into an ask with its defaults, on the loop's
-     * thread; NULL: nothing does. The exchange is complete. */
+    /* Or: reads the request's headers into an ask with its defaults, on the loop's thread; NULL:
+     * nothing does. The exchange is complete. */
     enum status (*headers)(const struct exchange *exchange, struct ask *ask,
                            struct api_error *error);
     /* And its body (borrowed until it returns). Pure, any thread. STATUS_BUSY: no memory for it now;
@@ -104,7 +104,7 @@ struct dialect {
         __VA_ARGS__                                                                                \
     }
 
-/* A row for what `reads` makes an ask of; what writes the reply stands behind. */
+/* A row for what `reads` makes an ask of; the functions that write the reply follow. */
 #define DIALECT_ASK(label, at, its_form, reads, ...)                                               \
     {                                                                                              \
         .name = (label), .method = "POST", .path = (at), .form = &(its_form), .parse = (reads),    \

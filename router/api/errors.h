@@ -23,17 +23,17 @@ struct api_error {
 
 /* A prompt that leaves no room, in the words that client libraries look for to shorten it (LiteLLM:
  * "maximum context length is", LangChain: "prompt is too long"). n_prompt 0: more than the context,
- * nobody counted further. STATUS_LIMIT. */
+ * the count ended there. STATUS_LIMIT. */
 enum status errors_too_long(struct error *error, const char *field, uint32_t context,
                             size_t n_prompt);
 
 /* A request that is dropped because memory is short. STATUS_NOMEM. */
 enum status errors_no_memory(struct error *error);
 
-/* The HTTP status that stands for it. */
+/* Its HTTP status. */
 int errors_http(const struct api_error *error);
 
-/* The gRPC status that stands for it, never 0. */
+/* Its gRPC status, never 0. */
 int errors_grpc(const struct api_error *error);
 
 /* Does the client learn when to come again (429 and 503: Retry-After)? */

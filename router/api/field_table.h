@@ -2,9 +2,9 @@
  * without meaning here.
  *
  * One row a field: fields.c checks its bounds and puts the value where it goes, and
- * docs/http-api.md prints its words (a test compares). What nobody knows is ignored and logged once; but a field that would change the
- * text or its form, in OpenAI's words or another server's, must be in the table: ignoring it would
- * answer a question that was not asked. Constant; any thread. */
+ * docs/http-api.md prints its words (a test compares). An unknown field is ignored and logged once;
+ * but a field that would change the text or its form, in OpenAI's words or another server's, must
+ * be in the table: ignoring it would answer a question that was not asked. Constant; any thread. */
 #pragma once
 
 #include <jansson.h>
@@ -44,7 +44,7 @@ struct field_row {
     const char *otherwise; /* what holds without it, or NULL */
 };
 
-/* The row of that name, or NULL: nobody knows it. */
+/* The row of that name, or NULL: the field is unknown. */
 const struct field_row *field_find(const char *name);
 
 /* The n-th row in order of names, or NULL past the last. */

@@ -11,8 +11,8 @@ NODISCARD enum status fields_model(const struct json_get *get, const struct ask_
                                    struct api_error *error);
 
 /* Reads everything about sampling, stopping, streaming and scheduling. STATUS_UNSUPPORTED for what
- * is known but not served on the route; the first field that nobody knows becomes ask->unknown.
- * Call it after `n_prompts`, `is_chat` and `only_tokens` are set. */
+ * is known but not served on the route; the first unknown field becomes ask->unknown. Call it after
+ * `n_prompts`, `is_chat` and `only_tokens` are set. */
 NODISCARD enum status fields_read(const struct json_get *get, const struct ask_limits *limits,
                                   struct ask *ask);
 

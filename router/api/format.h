@@ -1,5 +1,6 @@
-/* router/api/format.h: the form that an answer must have: whatever field of a request says it, in the words of
- * OpenAI, vLLM, SGLang or llama-server, becomes one description of a grammar. Pure, any thread. */
+/* router/api/format.h: the form that an answer must have. Each field of a request that says it, in
+ * the words of OpenAI, vLLM, SGLang or llama-server, becomes one description of a grammar. Pure,
+ * any thread. */
 #pragma once
 
 #include "base/json/json_get.h"

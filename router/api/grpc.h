@@ -16,9 +16,9 @@ extern const struct dialect_form grpc_form;
 NODISCARD enum status grpc_read_headers(const struct exchange *exchange, struct ask *ask,
                                         struct api_error *error);
 
-/* The one message of a body, unpacked into the arena, with whatever its strings hold. STATUS_INVALID
- * for what is no message of the type, STATUS_LIMIT for one that needs more than the arena has, and as
- * grpc_take_only(). */
+/* The one message of a body, unpacked into the arena; its strings may hold any bytes.
+ * STATUS_INVALID for what is no message of the type, STATUS_LIMIT for one that needs more than the
+ * arena has, and as grpc_take_only(). */
 NODISCARD enum status grpc_unpack(const struct span *body, const char *encoding,
                                   const ProtobufCMessageDescriptor *type, struct arena *arena,
                                   ProtobufCMessage **message, struct api_error *error);

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What stands for minus infinity in logprob fields, as in vLLM: JSON has no infinities. */
+/* The number for minus infinity in logprob fields, as in vLLM: JSON has no infinities. */
 #define JSON_PUT_LOGPROB_MIN -9999.0f
 
 /* The escaped bytes, without quotes. */

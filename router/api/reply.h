@@ -57,7 +57,7 @@ struct reply_choice {
 /* `,"usage":{...}`, with prompt_tokens_details at the end of an answer. */
 void reply_put_usage(const struct reply *reply, bool at_end, struct buf *out);
 
-/* What stands behind a chunk's choices: usage so far, or null where it comes at the end. */
+/* What follows a chunk's choices: usage so far, or null where it comes at the end. */
 void reply_put_chunk_end(const struct reply *reply, struct buf *out);
 
 /* `"finish_reason":...,"stop_reason":...` */
@@ -72,7 +72,7 @@ void reply_put_token(const struct reply *reply, uint32_t id, struct buf *out);
 /* "token_id:N", quoted. */
 void reply_put_token_id(uint32_t id, struct buf *out);
 
-/* The bytes that it stands for; none for an id beyond the vocabulary. */
+/* The token's bytes; none for an id beyond the vocabulary. */
 struct span reply_token_bytes(const struct reply *reply, uint32_t id);
 
 /* "stop", "length" or "error". */

@@ -20,7 +20,7 @@ struct retry {
     uint64_t started_ns;
     uint64_t second[RETRY_WINDOW_S]; /* which second the count beside it is of */
     uint32_t n_ended[RETRY_WINDOW_S];
-    uint64_t refusing_ns; /* since when nobody could serve, as far as refusals show; 0: not now */
+    uint64_t refusing_ns; /* since when no worker could serve, by the refusals; 0: not now */
 };
 
 void retry_init(struct retry *retry, uint64_t seed, uint64_t now_ns);
@@ -28,8 +28,8 @@ void retry_init(struct retry *retry, uint64_t seed, uint64_t now_ns);
 /* A sequence has ended: its place is free. */
 void retry_ended(struct retry *retry, uint64_t now_ns);
 
-/* Milliseconds after which a request may find a place: with n_queued in front of it, or with nobody
- * to serve it. */
+/* Milliseconds after which a request may find a place: with n_queued in front of it, or without a
+ * worker to serve it. */
 uint32_t retry_busy_ms(struct retry *retry, uint64_t now_ns, uint32_t n_queued);
 uint32_t retry_closed_ms(struct retry *retry, uint64_t now_ns);
 

@@ -17,7 +17,7 @@ struct tool_arguments {
         TOOL_ARGUMENTS_WHOLE,
     } at;
     char quote;      /* of the string that a literal is in; or 0 */
-    bool is_escaped; /* a backslash stands before what comes next in it */
+    bool is_escaped; /* a backslash comes before the next byte in it */
     bool is_null;    /* in the word None, all of which is said */
 };
 

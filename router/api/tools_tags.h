@@ -3,8 +3,9 @@
 
 #include "router/api/tools_form.h"
 
-/* The one parameter of a custom tool, and the end. Any text stands as it is, up to the tag behind it. One of a grammar is a JSON string,
- * as that grammar might have the tag in its texts. Of the ask's arena. STATUS_NOMEM. */
+/* The one parameter of a custom tool, and the end. Any text is written as it is, up to the tag
+ * after it. One of a grammar is a JSON string, as that grammar might have the tag in its texts. Of
+ * the ask's arena. STATUS_NOMEM. */
 NODISCARD enum status tools_tags_input(struct ask *ask, const struct toolbox *box,
                                        const struct tool *tool, struct grammar_part *part);
 

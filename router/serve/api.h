@@ -23,8 +23,8 @@ void api_find(const char *method, const char *path, struct api_match *match);
 /* The segments of a path that fits the dialect behind the dialect's own, or "". */
 const char *api_rest(const struct dialect *dialect, const char *path);
 
-/* The form of the family that sends bodies of this type (NULL: none was named); where nobody does,
- * that of the table's first row. */
+/* The form of the family that sends bodies of this type (NULL: none was named); where no family
+ * does, that of the table's first row. */
 const struct dialect_form *api_form(const char *content_type);
 
 /* A path that is served and looks like this one: with /v1 in front (a client's base URL lacks it)

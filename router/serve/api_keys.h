@@ -35,7 +35,7 @@ void api_keys_replace(struct api_keys *keys, struct api_keys **by);
 NODISCARD enum status api_keys_apart(const struct api_keys *clients, const struct api_keys *admins,
                                      struct error *error);
 
-/* Takes the same time whatever the keys say. */
+/* Takes the same time for all keys. */
 bool api_keys_has(const struct api_keys *keys, const char *key);
 
 /* What that key may use; it lives until the next reload, and while a call has taken it. NULL: there

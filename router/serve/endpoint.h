@@ -1,8 +1,9 @@
-/* router/serve/endpoint.h: a request on its way to what answers it, and the replies of endpoints that
- * answer at once.
+/* router/serve/endpoint.h: a request on its way to what answers it, and the replies of endpoints
+ * that answer at once.
  *
- * routes.c finds a request's dialect once, at its head; whoever answers gets it with the request. So
- * endpoints know nothing of the table of what is served, which names all of them. Loop's thread. */
+ * routes.c finds a request's dialect once, at its head; the function that answers gets it with the
+ * request. So endpoints know nothing of the table of what is served, which names all of them.
+ * Loop's thread. */
 #pragma once
 
 #include "router/api/errors.h"

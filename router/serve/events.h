@@ -16,7 +16,7 @@ struct server;
 /* `server` is borrowed. STATUS_NOMEM. */
 NODISCARD enum status events_new(struct server *server, struct events **events);
 void events_free(
-    struct events *events); /* after the listener, so that nobody watches; NULL is fine */
+    struct events *events); /* after the listener, so that no client watches; NULL is fine */
 
 /* The router drains: each watcher is told a last picture, and its stream ends. */
 void events_end(struct events *events);

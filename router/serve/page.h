@@ -1,5 +1,5 @@
 /* router/serve/page.h: the page at /, as the build makes it of the files in router/serve/page/: one
- * HTML text with its style and its script, which asks this server and nobody else. Constant. */
+ * HTML text with its style and its script, which asks no other server than this one. Constant. */
 #pragma once
 
 #include <stddef.h>

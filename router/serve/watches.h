@@ -3,8 +3,8 @@
  *
  * All places are one store, and its last ones are kept: those for /admin/events, which the page
  * reads, are taken by nothing else, and those before them only by who shows a key. So a crowd
- * without a key keeps nobody out who has one. Where there are no keys, all are alike. Loop's
- * thread. */
+ * without a key does not keep out a client that has one. Where there are no keys, all are alike.
+ * Loop's thread. */
 #pragma once
 
 #include "base/status.h"
