@@ -1,6 +1,6 @@
 # How the CUDA kernels (.cu) are compiled by the C++ compiler. Arithmetic is optimised in every build type, as in
 # kernels/; under sanitizers a little (-Og), for compiling them takes a third of that build's time. A local that a kernel did not set
-# is poison and not zero.
+# is poison and not zero. GPU_EMULATOR is the header that gpu.h then takes for CUDA's.
 function(tandem_kernel_files name options)
   set(optimised -O2)
   if(SANITIZE)
@@ -8,7 +8,7 @@ function(tandem_kernel_files name options)
   endif()
   target_link_libraries(${name} PRIVATE tandem_flags)
   set_target_properties(${name} PROPERTIES KERNEL_OPTIONS
-    "${optimised};-fno-var-tracking;-Wno-unknown-pragmas;-ftrivial-auto-var-init=pattern;${options}")
+    "${optimised};-DGPU_EMULATOR=\"tests/emulator/emu.h\";-fno-var-tracking;-Wno-unknown-pragmas;-ftrivial-auto-var-init=pattern;${options}")
   foreach(source ${ARGN}) # a file may stand in several targets, whose options differ
     set(language)
     if(source MATCHES "\\.cu$")
@@ -40,7 +40,7 @@ endfunction()
 # tandem_watched(NAME SOURCES...) : the same kernels for a program in which each of their accesses is looked at
 # (race.cc). There the objects stand before tandem_kernels, whose own of the same names are then left out.
 function(tandem_watched name)
-  set(watcher ${CMAKE_SOURCE_DIR}/kernels/cuda/emulator/race.cc)
+  set(watcher ${CMAKE_SOURCE_DIR}/tests/emulator/race.cc)
   add_library(${name} OBJECT ${ARGN} ${watcher})
   set_source_files_properties(${watcher} PROPERTIES
     COMPILE_OPTIONS "-O2;-Wno-maybe-uninitialized") # which gcc 12 suspects in unordered_map under ASan

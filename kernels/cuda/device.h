@@ -1,6 +1,6 @@
 /* kernels/cuda/device.h: what a GPU does for its host, behind one table: memory, copies, streams, events and
  * graphs. Two members: gpu/device_cuda.cu calls the CUDA runtime (the only file that sees its headers),
- * emulator/device_emu.cc computes on the CPU so that every check runs the kernels.
+ * tests/emulator/device_emu.cc computes on the CPU so that every check runs the kernels.
  *
  * Work is put into a stream and done in its order, some time later. Nothing but alloc, the pinned
  * memory and the makers can fail at once; the first failure of anything else is kept by the device:

@@ -1,5 +1,5 @@
 /* tests/support/fake_nccl.c: a library with NCCL's functions for emulated devices of one process, built as one to load at run time
- * (TANDEM_NCCL=...). What a stream is to it says kernels/cuda/emulator/native.h. It holds the caller to NCCL's rules as far as they
+ * (TANDEM_NCCL=...). What a stream is to it says tests/emulator/native.h. It holds the caller to NCCL's rules as far as they
  * can be seen: the same operations in the same order at all ranks, sends and receives in a group, memory that the device has.
  *
  * FAKE_NCCL in the environment makes it another one, by words separated by commas:
@@ -15,7 +15,7 @@
  *   untaken=N          the first send of the N-th operation is refused at rank 1
  *   mute=N             the N-th operation brings nothing
  *   mixed              parts of the ranks come in another order */
-#include "kernels/cuda/emulator/native.h"
+#include "tests/emulator/native.h"
 
 #include <nccl.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* tools/kbench/launches.h: launches that the emulated device was told of, each as a line: what of a GPU it can use. */
 #pragma once
 
-#include "kernels/cuda/emulator/figures.h"
+#include "tests/emulator/figures.h"
 
 #include <stdbool.h>
 #include <stdint.h>

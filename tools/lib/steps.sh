@@ -97,8 +97,8 @@ extra_emu_attend() { emulated conform_kernels_attend_watched; }
 if [ "$mode" = normal ]; then
     n_c=$(grep -c '\.c$' <<<"$touched" || true)
     [ "$n_c" = 0 ] || extra $((n_c / 8 + 1)) tidy
-    ! touches 'kernels/|worker/family/' || extra 210 emu
-    ! touches 'kernels/cuda/' || { extra 215 emu_moe && extra 220 emu_products && extra 225 emu_attend; }
+    ! touches 'kernels/|tests/emulator/|worker/family/' || extra 210 emu
+    ! touches 'kernels/cuda/|tests/emulator/' || { extra 215 emu_moe && extra 220 emu_products && extra 225 emu_attend; }
     ! touches 'model/|kernels/|worker/family/' || extra 60 families
     ! touches 'model/text/' || { extra 65 spm && extra 45 files; }
     ! touches 'base/net/|worker/comm/|worker/ranks/|proto/bus' || extra 60 tsan

@@ -32,7 +32,7 @@ cudaStream_t device_cuda_stream(struct device_stream *stream);
 void device_cuda_launched(struct device_stream *stream, cudaError_t error);
 #else
 #define GPU_NAMESPACE gpu_emu
-#include "kernels/cuda/emulator/emu.h"
+#include GPU_EMULATOR /* tests/emulator/emu.h; the build names it, for the emulator is the tests' */
 #endif
 
 namespace GPU_NAMESPACE {

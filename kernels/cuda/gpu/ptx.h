@@ -1,5 +1,5 @@
 /* kernels/cuda/gpu/ptx.h: the instructions that CUDA C++ has no word for, one inline function each. The emulator
- * (emulator/warp.cc) does what the PTX ISA says of them. Pairs of binary16 are a uint32_t, the lower
+ * (tests/emulator/warp.cc) does what the PTX ISA says of them. Pairs of binary16 are a uint32_t, the lower
  * half first. "The warp calls": all 32 lanes, converged. Included by gpu.h alone, at its end. */
 #pragma once
 

@@ -1,6 +1,6 @@
 /* What the emulated device does that no GPU promises: it is lazy, refuses what the contract forbids, and says where
  * a rule was broken. */
-#include "kernels/cuda/emulator/figures.h"
+#include "tests/emulator/figures.h"
 #include "tests/support/device_members.h"
 #include "tests/support/suite.h"
 

@@ -2,7 +2,7 @@
  * have the bits of operations that wait for nobody, on every rank; and a layer's product, sum, norm and next product are four
  * launches. */
 #include "kernels/cuda/cuda.h"
-#include "kernels/cuda/emulator/figures.h"
+#include "tests/emulator/figures.h"
 #include "tests/support/kernels_subject.h"
 #include "tests/support/suite.h"
 

@@ -1,4 +1,4 @@
-/* kernels/cuda/emulator/fault.h: one line for a fault that the emulator's own rules explain, before whatever else
+/* tests/emulator/fault.h: one line for a fault that the emulator's own rules explain, before whatever else
  * the process does about SIGSEGV: the host touched memory of a device, or a CUDA thread ran over its
  * stack or to a place where nothing is. */
 #pragma once

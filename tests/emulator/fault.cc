@@ -1,6 +1,6 @@
 /* Ranges are written under a lock and read without one by the handler, which may interrupt the writer: a
  * range counts once its size is there. */
-#include "kernels/cuda/emulator/fault.h"
+#include "tests/emulator/fault.h"
 
 #include <atomic>
 #include <mutex>

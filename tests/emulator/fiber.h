@@ -1,4 +1,4 @@
-/* kernels/cuda/emulator/fiber.h: stacks, and going from one to another within a thread. */
+/* tests/emulator/fiber.h: stacks, and going from one to another within a thread. */
 #pragma once
 
 #include <stddef.h>

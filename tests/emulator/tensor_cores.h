@@ -1,4 +1,4 @@
-/* kernels/cuda/emulator/tensor_cores.h: how the emulated device's tensor cores multiply 16-bit floats: a chain's sum and the 16
+/* tests/emulator/tensor_cores.h: how the emulated device's tensor cores multiply 16-bit floats: a chain's sum and the 16
  * products of an mma are added up in double precision in rising order, and rounded once. */
 #pragma once
 

@@ -1,6 +1,6 @@
 /* Memory of an emulated device in another process, or on another device of this one: the handle says which memfd of which process holds it. The other
  * opens it through /proc/PID/fd/N; the file's number and bytes tell it from another one that came later. */
-#include "kernels/cuda/emulator/device_emu.h"
+#include "tests/emulator/device_emu.h"
 
 #include <fcntl.h>
 #include <stdio.h>

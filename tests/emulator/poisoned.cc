@@ -1,7 +1,7 @@
-#include "kernels/cuda/emulator/poisoned.h"
+#include "tests/emulator/poisoned.h"
 
-#include "kernels/cuda/emulator/machine.h"
-#include "kernels/cuda/emulator/pages.h"
+#include "tests/emulator/machine.h"
+#include "tests/emulator/pages.h"
 
 #include <stdlib.h>
 #include <string.h>

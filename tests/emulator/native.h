@@ -1,4 +1,4 @@
-/* kernels/cuda/emulator/native.h: what an emulated stream is for a library that works with streams of CUDA: native() of device.h
+/* tests/emulator/native.h: what an emulated stream is for a library that works with streams of CUDA: native() of device.h
  * answers a pointer to this in place of a cudaStream_t. The libraries are those of the tests. */
 #pragma once
 

@@ -1,4 +1,4 @@
-/* kernels/cuda/emulator/figures.h: what the launches of the calling thread met so far, for reports and gates. */
+/* tests/emulator/figures.h: what the launches of the calling thread met so far, for reports and gates. */
 #pragma once
 
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* The instructions of a warp: shuffles, ballot, and those of gpu/ptx.h from the PTX ISA's tables of which
  * lane holds which element. Group is lane / 4 there, t is lane % 4. */
-#include "kernels/cuda/emulator/machine.h"
-#include "kernels/cuda/emulator/tensor_cores.h"
 #include "kernels/cuda/gpu/gpu.h"
+#include "tests/emulator/machine.h"
+#include "tests/emulator/tensor_cores.h"
 
 #include <time.h>
 

@@ -1,6 +1,6 @@
 /* Launches: room for the blocks that are alive, their beginning, their order, and how a launch ends. */
-#include "kernels/cuda/emulator/fault.h"
-#include "kernels/cuda/emulator/threads.h"
+#include "tests/emulator/fault.h"
+#include "tests/emulator/threads.h"
 
 #include <atomic>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* kernels/cuda/emulator/emu.h: the parts of CUDA C++ that kernels use, for any C++17 compiler. Included by
+/* tests/emulator/emu.h: the parts of CUDA C++ that kernels use, for any C++17 compiler. Included by kernels/cuda/
  * gpu/gpu.h alone.
  *
  * The threads of a block are fibers of the thread that runs the launch, and blocks run one after

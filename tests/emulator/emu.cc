@@ -1,6 +1,6 @@
 /* The machine: who runs next, barriers, meetings of a warp, copies. Everything is the calling thread's own. */
-#include "kernels/cuda/emulator/machine.h"
-#include "kernels/cuda/emulator/threads.h"
+#include "tests/emulator/machine.h"
+#include "tests/emulator/threads.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* wgmma: products of a warpgroup, whose operands lie in shared memory. They are ordered, and done as late as they may be, where
  * they are waited for: what reads d before, or writes operands that are still to be read, has other results than it meant. */
-#include "kernels/cuda/emulator/machine.h"
-#include "kernels/cuda/emulator/tensor_cores.h"
-#include "kernels/cuda/emulator/threads.h"
 #include "kernels/cuda/gpu/gpu.h"
+#include "tests/emulator/machine.h"
+#include "tests/emulator/tensor_cores.h"
+#include "tests/emulator/threads.h"
 
 #include <math.h>
 

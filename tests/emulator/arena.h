@@ -1,4 +1,4 @@
-/* kernels/cuda/emulator/arena.h: the memory of an emulated device: one range of addresses, which the host may not
+/* tests/emulator/arena.h: the memory of an emulated device: one range of addresses, which the host may not
  * touch except between arena_open and arena_close, when a launch or a copy runs.
  *
  * Around each piece lie bytes of poison that nobody may write. The caller holds the device's lock. */

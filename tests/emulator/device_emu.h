@@ -1,4 +1,4 @@
-/* kernels/cuda/emulator/device_emu.h: an emulated device from the inside: what device_emu.cc (opening, memory, the
+/* tests/emulator/device_emu.h: an emulated device from the inside: what device_emu.cc (opening, memory, the
  * table) and stream_emu.cc (streams, events, graphs) share.
  *
  * Streams are lazy: what is put into one is done when somebody waits, or a random part of it
@@ -10,9 +10,9 @@
 #pragma once
 
 #include "kernels/cuda/device.h"
-#include "kernels/cuda/emulator/arena.h"
-#include "kernels/cuda/emulator/machine.h"
-#include "kernels/cuda/emulator/native.h"
+#include "tests/emulator/arena.h"
+#include "tests/emulator/machine.h"
+#include "tests/emulator/native.h"
 
 #include <deque>
 #include <map>

@@ -1,4 +1,4 @@
-/* kernels/cuda/emulator/pages.h: the host's pages, of which the emulator's memory is made. */
+/* tests/emulator/pages.h: the host's pages, of which the emulator's memory is made. */
 #pragma once
 
 #include <stdint.h>

@@ -1,12 +1,12 @@
-/* kernels/cuda/emulator/machine.h: one launch on the emulated GPU, and what its instructions are made of.
+/* tests/emulator/machine.h: one launch on the emulated GPU, and what its instructions are made of.
  *
  * emu_run() runs the whole launch in the calling thread; several threads may launch at the same
  * time. A kernel that breaks a rule ends the launch where it stands: the text goes to the caller and,
  * because nothing else names the place, to stderr. */
 #pragma once
 
-#include "kernels/cuda/emulator/emu.h"
-#include "kernels/cuda/emulator/figures.h"
+#include "tests/emulator/emu.h"
+#include "tests/emulator/figures.h"
 
 #define EMU_WARP         32
 #define EMU_THREADS_MAX  1024

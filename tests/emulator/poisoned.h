@@ -1,4 +1,4 @@
-/* kernels/cuda/emulator/poisoned.h: memory of the host that nobody has set yet and that is poison therefore. */
+/* tests/emulator/poisoned.h: memory of the host that nobody has set yet and that is poison therefore. */
 #pragma once
 
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* Rules of the emulated device that each of its calls checks, and what breaking one leaves behind. */
-#include "kernels/cuda/emulator/device_emu.h"
+#include "tests/emulator/device_emu.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
-/* kernels/cuda/emulator/threads.h: the threads, warps and blocks of the launch that the calling thread runs: what launch_emu.cc
+/* tests/emulator/threads.h: the threads, warps and blocks of the launch that the calling thread runs: what launch_emu.cc
  * (room for them, their beginning and end) and emu.cc (who of them runs next, where they meet) share. */
 #pragma once
 
-#include "kernels/cuda/emulator/fiber.h"
-#include "kernels/cuda/emulator/machine.h"
+#include "tests/emulator/fiber.h"
+#include "tests/emulator/machine.h"
 
 #include <vector>
 

@@ -1,5 +1,5 @@
 /* What is put into a stream, and when it is done. */
-#include "kernels/cuda/emulator/device_emu.h"
+#include "tests/emulator/device_emu.h"
 
 #include <time.h>
 

@@ -1,8 +1,8 @@
-#include "kernels/cuda/emulator/arena.h"
+#include "tests/emulator/arena.h"
 
-#include "kernels/cuda/emulator/fault.h"
-#include "kernels/cuda/emulator/machine.h"
-#include "kernels/cuda/emulator/pages.h"
+#include "tests/emulator/fault.h"
+#include "tests/emulator/machine.h"
+#include "tests/emulator/pages.h"
 
 #include <fcntl.h>
 #include <map>

@@ -1,6 +1,6 @@
-#include "kernels/cuda/emulator/fiber.h"
+#include "tests/emulator/fiber.h"
 
-#include "kernels/cuda/emulator/pages.h"
+#include "tests/emulator/pages.h"
 
 #include <sys/mman.h>
 

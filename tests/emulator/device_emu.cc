@@ -1,7 +1,7 @@
 /* The emulated member of device.h: opening, facts, memory. */
-#include "kernels/cuda/emulator/device_emu.h"
+#include "tests/emulator/device_emu.h"
 
-#include "kernels/cuda/emulator/poisoned.h"
+#include "tests/emulator/poisoned.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
  * between them: __syncthreads in a block, or __syncwarp in a warp (a shuffle orders no memory); threads
  * of two blocks may not, unless both do it with atomics. Before griddep_wait() a thread writes nothing,
  * and reads nothing that the launches wrote with which its own may overlap. */
-#include "kernels/cuda/emulator/arena.h"
-#include "kernels/cuda/emulator/machine.h"
+#include "tests/emulator/arena.h"
+#include "tests/emulator/machine.h"
 
 #include <memory>
 #include <stdio.h>
