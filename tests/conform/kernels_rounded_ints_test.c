@@ -31,7 +31,7 @@ struct product {
     enum epilogue epilogue;
 };
 
-/* Each for one of the tiles of kernels/cuda/gpu/linear_tensor_ints.cu, with inputs that end within a stage of it; the last is
+/* Each for one of the tiles of kernels/cuda/gpu/tensor_many_ints.cu, with inputs that end within a stage of it; the last is
  * as large as fills a GPU. */
 static const struct product products[] = {
     {70, 800, 5, EPILOGUE_SILU_MUL},

@@ -30,7 +30,7 @@ struct product {
     enum epilogue epilogue;
 };
 
-/* Each for one of the tiles of kernels/cuda/gpu/linear_tensor.cu; the last is as large as fills a GPU. */
+/* Each for one of the tiles of kernels/cuda/gpu/tensor_many.h; the last is as large as fills a GPU. */
 static const struct product products[] = {
     {70, 1100, 5, EPILOGUE_SILU_MUL},
     {67, 808, 19, EPILOGUE_ADD},

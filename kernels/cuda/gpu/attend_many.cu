@@ -3,7 +3,7 @@
  * Keys, some dimensions of all of them at a time, and then values, some of them at a time, lie as floats
  * in one of two stages of shared memory; the next ones are in registers meanwhile. A thread has 8
  * queries and 8 keys, and then 8 queries and 4 dimensions. */
-#include "kernels/cuda/gpu/many_stage.h"
+#include "kernels/cuda/gpu/attend_many_stage.h"
 
 namespace GPU_NAMESPACE {
 

@@ -8,7 +8,7 @@
  * of FMAs of kernels/ref, in rising k: these, four instructions a result, are what limits the kernel,
  * so warps have tiles as large as their registers hold. Scales for each half of a group: the mma takes
  * one half at a time, the other being zero. */
-#include "kernels/cuda/gpu/ints_stage.h"
+#include "kernels/cuda/gpu/ints_tiles_stage.h"
 
 namespace GPU_NAMESPACE {
 

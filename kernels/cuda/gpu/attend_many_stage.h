@@ -1,4 +1,4 @@
-/* kernels/cuda/gpu/many_stage.h: what the blocks of attend_many.cu hold in shared memory, and how keys and values come
+/* kernels/cuda/gpu/attend_many_stage.h: what the blocks of attend_many.cu hold in shared memory, and how keys and values come
  * there. Included by attend_many.cu alone. */
 #pragma once
 

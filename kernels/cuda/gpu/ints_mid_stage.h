@@ -1,5 +1,5 @@
-/* kernels/cuda/gpu/mid_stage.h: what the blocks of linear_mid.cu share, in stages of shared memory: where things lie
- * there, and the warps that copy them. Included by linear_mid.cu alone. */
+/* kernels/cuda/gpu/ints_mid_stage.h: what the blocks of ints_mid.cu share, in stages of shared memory: where things lie
+ * there, and the warps that copy them. Included by ints_mid.cu alone. */
 #pragma once
 
 #include "kernels/cuda/gpu/ints.h"

@@ -3,7 +3,7 @@
  * four outputs of each of its rows: of an input, 4 FMAs a row for 4 bytes a row and 8 of weights.
  *
  * A warp has 32 outputs and 4 EACH rows; a block DOWN x ACROSS such warps beside those that fetch. */
-#include "kernels/cuda/gpu/float_ring.h"
+#include "kernels/cuda/gpu/floats_ring.h"
 
 namespace GPU_NAMESPACE {
 

@@ -1,6 +1,6 @@
-/* kernels/cuda/gpu/ints_stage.h: what the tiles of linear_ints.cu hold in shared memory, and how it comes there: stages
+/* kernels/cuda/gpu/ints_tiles_stage.h: what the tiles of ints_tiles.cu hold in shared memory, and how it comes there: stages
  * of integers, and scales, minima and sums, as they lie and as the lanes want them. Included by
- * linear_ints.cu alone. */
+ * ints_tiles.cu alone. */
 #pragma once
 
 #include "kernels/cuda/gpu/ints.h"

@@ -1,8 +1,8 @@
-/* Products of a few rows with a matrix of floats; many rows are linear_wide.cu's.
+/* Products of a few rows with a matrix of floats; many rows are floats_wide.cu's.
  *
  * Of one row or two: limited by how fast the matrix comes from memory, and by the length of a chain. A warp has a row,
  * a lane an output: a chain that waits for nothing but its own FMAs. */
-#include "kernels/cuda/gpu/float_ring.h"
+#include "kernels/cuda/gpu/floats_ring.h"
 
 namespace GPU_NAMESPACE {
 
@@ -124,7 +124,7 @@ static void thin_launch(struct device_stream *stream, const gpu_linear *what) {
                *what);
 }
 
-#define SOME_ROWS_MAX 64 /* above, the tiles of linear_wide.cu are faster */
+#define SOME_ROWS_MAX 64 /* above, the tiles of floats_wide.cu are faster */
 
 void linear_floats(struct device_stream *stream, const gpu_linear *what) {
     if (what->choice.table || what->n_rows == 1)

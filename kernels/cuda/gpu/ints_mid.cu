@@ -1,5 +1,5 @@
 /* Products of a few dozen rows of integers with a matrix of integers, on tensor cores: too many rows for a matrix
- * to be read once a row, too few to fill the tiles of linear_ints.cu.
+ * to be read once a row, too few to fill the tiles of ints_tiles.cu.
  *
  * The matrix is the A operand of mma.m16n8k32: 16 outputs and 32 inputs; the activations are the B
  * operand: 8 rows. A warp has OUTS tiles of 16 outputs by ROWS blocks of 8 rows and walks all groups
@@ -9,7 +9,7 @@
  *
  * Row i of a tile is output 2 i, row i + 8 output 2 i + 1: a lane has two neighbouring outputs of two
  * neighbouring rows of integers, which are the two terms of a row where both are multiplied. */
-#include "kernels/cuda/gpu/mid_stage.h"
+#include "kernels/cuda/gpu/ints_mid_stage.h"
 
 namespace GPU_NAMESPACE {
 

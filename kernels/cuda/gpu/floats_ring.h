@@ -1,4 +1,4 @@
-/* kernels/cuda/gpu/float_ring.h: how a few rows' products get a matrix of floats and the activations: warps that only fetch
+/* kernels/cuda/gpu/floats_ring.h: how a few rows' products get a matrix of floats and the activations: warps that only fetch
  * fill a ring of stages in shared memory, the matrix by cp.async several stages ahead, the activations
  * through registers. Others multiply; a barrier a stage. */
 #pragma once
