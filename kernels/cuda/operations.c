@@ -1,4 +1,4 @@
-/* kernels/cuda/operations.c: the operations of kernels/kernels.h as launches. */
+/* kernels/cuda/operations.c: the operations of kernels/kernels.h as launches. Which file has the kernel of a product: gpu/linear.cu. */
 #include "base/assert.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/numbers.h"

@@ -130,7 +130,7 @@ static void some_launch(struct device_stream *stream, const gpu_linear *what) {
 #define NARROW_MAX 8192 /* outputs; more of them give each multiprocessor several blocks */
 
 /* A thread of few rows has less to do for an input: where there are few outputs, more warps share them. */
-void linear_some(struct device_stream *stream, const gpu_linear *what) {
+void floats_some(struct device_stream *stream, const gpu_linear *what) {
     bool narrow = what->choice.matrix.n_padded <= NARROW_MAX;
     if (what->n_rows <= 4)
         some_launch<1, 1, 1>(stream, what);

@@ -1,7 +1,5 @@
-/* Products of a few rows with a matrix of floats; many rows are floats_wide.cu's.
- *
- * Of one row or two: limited by how fast the matrix comes from memory, and by the length of a chain. A warp has a row,
- * a lane an output: a chain that waits for nothing but its own FMAs. */
+/* Products of one or two rows with a matrix of floats: limited by how fast the matrix comes from memory, and by the length of a
+ * chain. A warp has a row, a lane an output: a chain that waits for nothing but its own FMAs. */
 #include "kernels/cuda/gpu/floats_ring.h"
 
 namespace GPU_NAMESPACE {
@@ -124,17 +122,11 @@ static void thin_launch(struct device_stream *stream, const gpu_linear *what) {
                *what);
 }
 
-#define SOME_ROWS_MAX 64 /* above, the tiles of floats_wide.cu are faster */
-
-void linear_floats(struct device_stream *stream, const gpu_linear *what) {
+void floats_thin(struct device_stream *stream, const gpu_linear *what) {
     if (what->choice.table || what->n_rows == 1)
         thin_launch<1>(stream, what);
-    else if (what->n_rows == 2)
-        thin_launch<2>(stream, what);
-    else if (what->n_rows <= SOME_ROWS_MAX)
-        linear_some(stream, what);
     else
-        linear_wide(stream, what);
+        thin_launch<2>(stream, what);
 }
 
 } // namespace GPU_NAMESPACE

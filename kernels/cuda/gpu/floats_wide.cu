@@ -189,7 +189,7 @@ static void wide_launch(struct device_stream *stream, const gpu_linear *what) {
 
 #define LARGE_TILE_ROWS 1024 /* fewer leave multiprocessors without a large tile */
 
-void linear_wide(struct device_stream *stream, const gpu_linear *what) {
+void floats_wide(struct device_stream *stream, const gpu_linear *what) {
     if (what->n_rows <= LARGE_TILE_ROWS)
         wide_launch<2, 1>(stream, what);
     else

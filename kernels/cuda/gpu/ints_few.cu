@@ -327,7 +327,7 @@ static bool few_launch(struct device_stream *stream, const gpu_linear *what, uin
     });
 }
 
-bool linear_few(struct device_stream *stream, const gpu_linear *what) {
+bool ints_few(struct device_stream *stream, const gpu_linear *what) {
     if (what->fine) /* each row, of a table too, in a block of its own */
         return few_launch<2>(stream, what, what->n_rows);
     if (what->choice.table || what->n_rows == 1)

@@ -313,7 +313,7 @@ static void mid_launch(struct device_stream *stream, const gpu_linear *what, mid
 /* Blocks of up to 32 rows: one a multiprocessor where the matrix is narrow, with as many of its outputs as are its
  * share; of wide ones several. Tiles of 32 outputs read the activations half as often, but give half the
  * warps: for where there are enough. */
-void linear_mid(struct device_stream *stream, const gpu_linear *what) {
+void ints_mid(struct device_stream *stream, const gpu_linear *what) {
     uint32_t blocks = pieces_of(what->n_rows * (what->fine ? 2 : 1), MID_BLOCK);
     uint32_t below = pieces_of(blocks, pieces_of(blocks, 4));
     uint32_t tiles = pieces_of(what->choice.matrix.n_padded / MID_TILE, MID_SMS);

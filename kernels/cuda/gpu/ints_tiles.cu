@@ -192,7 +192,7 @@ static void ints_launch(struct device_stream *stream, const gpu_linear *what) {
         ints_launch_of<FORM, large_tile>(stream, what, counts);
 }
 
-static void linear_tiles(struct device_stream *stream, const gpu_linear *what) {
+void ints_tiles(struct device_stream *stream, const gpu_linear *what) {
     const gpu_matrix *w = &what->choice.matrix;
     bool four = w->format == WEIGHT_I4G, same = w->groups_per_scale % STEP == 0;
     if (w->groups_per_scale == 0)
@@ -205,21 +205,6 @@ static void linear_tiles(struct device_stream *stream, const gpu_linear *what) {
         ints_launch<ints_form<false, false, true, false>>(stream, what);
     else
         ints_launch<ints_form<false, false, false, false>>(stream, what);
-}
-
-/* Rows of integers, of both terms together, up to which the kernels of few and of some dozens of rows are
- * faster. */
-#define FEW_ROWS_MAX 2
-#define MID_ROWS_MAX 64
-
-void linear_ints(struct device_stream *stream, const gpu_linear *what) {
-    uint32_t rows = what->n_rows * (what->fine ? 2 : 1);
-    if ((what->choice.table || rows <= FEW_ROWS_MAX) && linear_few(stream, what))
-        return;
-    if (rows <= MID_ROWS_MAX)
-        linear_mid(stream, what);
-    else
-        linear_tiles(stream, what);
 }
 
 } // namespace GPU_NAMESPACE

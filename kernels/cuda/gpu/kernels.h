@@ -10,16 +10,14 @@ namespace GPU_NAMESPACE {
 GPU_LAUNCHES(X)
 #undef X
 
-/* Parts of linear_ints(): one or two rows of integers, or matrices by table; and some dozens of one matrix.
- * False: the device has no shared memory for rows of so many inputs. */
-bool linear_few(struct device_stream *stream, const gpu_linear *what);
-void linear_mid(struct device_stream *stream, const gpu_linear *what);
-
-/* Rows of floats by one matrix, several or many; linear_floats() takes any number. */
-void linear_some(struct device_stream *stream, const gpu_linear *what);
-void linear_wide(struct device_stream *stream, const gpu_linear *what);
-
-/* Parts of linear_tensor(): few rows, of one matrix or by expert, or many, by how the matrix is stored. */
+/* Products by the matrix's format and the number of rows: linear.cu has the table. Those of few and of thin rows take matrices by
+ * table, too. ints_few() answers false, and launches nothing, where rows of so many inputs do not fit the device's shared memory. */
+bool ints_few(struct device_stream *stream, const gpu_linear *what);
+void ints_mid(struct device_stream *stream, const gpu_linear *what);
+void ints_tiles(struct device_stream *stream, const gpu_linear *what);
+void floats_thin(struct device_stream *stream, const gpu_linear *what);
+void floats_some(struct device_stream *stream, const gpu_linear *what);
+void floats_wide(struct device_stream *stream, const gpu_linear *what);
 void tensor_few_floats(struct device_stream *stream, const gpu_tensor *what);
 void tensor_few_4(struct device_stream *stream, const gpu_tensor *what);
 void tensor_few_8(struct device_stream *stream, const gpu_tensor *what);
