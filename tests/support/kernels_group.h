@@ -69,7 +69,7 @@ float group_number(uint32_t rank, uint32_t turn, size_t i);
 /* How many ways there are to test a row: none of those that do not meet or are not wanted; whether there is a library for the second
  * one, which on a GPU is the machine's own. */
 static inline int group_ways(const struct kernels *kernels) {
-    bool emulated = strcmp(kernels->name, "cuda-emu") == 0;
+    bool emulated = subject_is_emulated(&(struct subject){.kernels = kernels});
     if (!kernels->meet || !(emulated || subject_is_wanted(kernels)))
         return 0;
 #ifdef FAKE_NCCL

@@ -122,7 +122,7 @@ bool subject_next_exact(struct subject *subject, uint32_t *index,
 }
 
 bool subject_is_emulated(const struct subject *subject) {
-    return strncmp(subject->kernels->name, "cuda-emu", 8) == 0;
+    return strcmp(subject->kernels->name, "cuda-emu") == 0;
 }
 
 bool subject_is_slow(const struct subject *subject) {

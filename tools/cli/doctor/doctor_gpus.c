@@ -1,5 +1,6 @@
 /* GPUs: which there are, whether the workers that take some find theirs, and how ranks on several add up (--sums). */
 #include "kernels/cuda/nccl_version.h"
+#include "kernels/needs.h"
 #include "tools/cli/doctor/doctor_parts.h"
 
 #include <dlfcn.h>
@@ -68,7 +69,7 @@ struct share {
 static struct share share_of(const struct settings *worker) {
     char backend[VALUE_MAX], value[VALUE_MAX];
     struct share share = {0};
-    if (!settings_get(worker, "backend", backend) || strcmp(backend, "cuda") != 0)
+    if (!settings_get(worker, "backend", backend) || !kernels_need_device(backend))
         return share;
     settings_get(worker, "devices", value);
     share.first = atoi(value);

@@ -1,4 +1,5 @@
 /* What the workers' models take here, by their own plans. */
+#include "kernels/needs.h"
 #include "tools/cli/doctor/doctor_parts.h"
 
 #include <jansson.h>
@@ -73,7 +74,7 @@ void doctor_look_at_memory(struct doctor *doctor) {
             (settings_get(worker, "endpoint", value) && doctor_is_elsewhere(value)) ||
             is_another(doctor, i))
             continue;
-        if (settings_get(worker, "backend", value) && strncmp(value, "cuda", 4) == 0)
+        if (settings_get(worker, "backend", value) && kernels_need_device(value))
             continue; /* weights and KV are the device's */
         double plan = plan_of(doctor, worker, &available);
         n_bytes += plan;
