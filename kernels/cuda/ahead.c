@@ -6,8 +6,12 @@
  * needed, for at most two choices are not read, and the older one's copies were done before its results
  * came. Results are waited for by a stream of their own, which waits for an event of the main one and not
  * for the step behind it. */
+#include "kernels/cuda/ahead.h"
+
 #include "base/assert.h"
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/launches.h"
+#include "kernels/cuda/sample.h"
+#include "kernels/cuda/wait.h"
 #include "kernels/numbers.h"
 
 #include <stdlib.h>

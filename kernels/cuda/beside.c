@@ -3,7 +3,10 @@
  * Nothing orders the two streams but what stands here. Outside of a step, KV waits for all that the main
  * stream was given. Within one it waits for nothing: the caller reads what marks have answered, and writes what
  * the step does not touch. The main stream waits for KV that was put before its next step, or its next copy. */
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/beside.h"
+
+#include "kernels/cuda/lane.h"
+#include "kernels/cuda/launches.h"
 
 enum status cuda_beside_open(struct kernels_ctx *ctx, struct error *error) {
     ctx->settled = ctx->kind->event_make(ctx->device);

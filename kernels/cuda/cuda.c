@@ -1,7 +1,19 @@
-#include "kernels/cuda/cuda.h"
-
+/* kernels/cuda/cuda.c: opening and closing a context, and the rows of the backend in the table of backends. */
 #include "base/random.h"
-
+#include "kernels/cuda/ahead.h"
+#include "kernels/cuda/beside.h"
+#include "kernels/cuda/context.h"
+#include "kernels/cuda/experts.h"
+#include "kernels/cuda/graph.h"
+#include "kernels/cuda/lane.h"
+#include "kernels/cuda/launches.h"
+#include "kernels/cuda/memory.h"
+#include "kernels/cuda/operations.h"
+#include "kernels/cuda/ranks.h"
+#include "kernels/cuda/sample.h"
+#include "kernels/cuda/step.h"
+#include "kernels/cuda/wait.h"
+#include "kernels/cuda/weight.h"
 #include "kernels/limits.h"
 #include "kernels/numbers.h"
 #include "kernels/quant/order.h"

@@ -1,7 +1,14 @@
 /* kernels/cuda/experts.c: mixtures of experts. Which rows go to which expert is known to the device alone, so a
  * kernel reads its matrix from a table there; the tables are made when a layer's experts are first seen. */
+#include "kernels/cuda/experts.h"
+
 #include "base/assert.h"
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/held.h"
+#include "kernels/cuda/launches.h"
+#include "kernels/cuda/memory.h"
+#include "kernels/cuda/operations.h"
+#include "kernels/cuda/tensor.h"
+#include "kernels/cuda/weight.h"
 #include "kernels/limits.h"
 #include "kernels/numbers.h"
 

@@ -2,13 +2,14 @@
  * than some of them take the GPU.
  *
  * In such a step an operation's launches do not go into the stream at once. They are recorded until somebody
- * needs them there (cuda_flush()), and what the last step of this shape has recorded decides: where the
+ * needs them there (cuda_graph_flush()), and what the last step of this shape has recorded decides: where the
  * record is another one, its launches go into the stream, one after the other; a record that comes for the
  * second time is captured as a graph; from then on that graph is launched. Records are compared as
  * bytes, with all addresses and sizes: memory that moved makes another record. So whatever a caller does between
  * step_begin() and step_end() is done as without graphs. */
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/graph.h"
 
+#include "kernels/cuda/wait.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,9 +78,8 @@ static bool is_next(const struct cuda_graph *graph, size_t at, const struct reco
 
 static bool keeps_rounded(void (*run)(struct kernels_ctx *ctx, const void *what));
 
-void cuda_operation(struct kernels_ctx *ctx, void (*run)(struct kernels_ctx *ctx, const void *what),
-                    const void *what, size_t n_bytes) {
-    cuda_release(ctx);
+void cuda_record(struct kernels_ctx *ctx, void (*run)(struct kernels_ctx *ctx, const void *what),
+                 const void *what, size_t n_bytes) {
     if (!keeps_rounded(run))
         ctx->rounded.x = NULL;
     struct cuda_graphs *graphs = &ctx->graphs;
@@ -91,7 +91,7 @@ void cuda_operation(struct kernels_ctx *ctx, void (*run)(struct kernels_ctx *ctx
         graphs->same = false;
     }
     if (graph && !graphs->same && !has_room(graph, graphs->at + n)) {
-        cuda_flush(ctx);
+        cuda_graph_flush(ctx);
         graph = NULL;
     }
     if (!graph) {
@@ -110,8 +110,8 @@ void cuda_operation(struct kernels_ctx *ctx, void (*run)(struct kernels_ctx *ctx
     static void run_##name(struct kernels_ctx *ctx, const void *what) {                            \
         ctx->gpu->name(ctx->main.stream, what);                                                    \
     }                                                                                              \
-    void cuda_launch_##name(struct kernels_ctx *ctx, const struct type *what) {                    \
-        cuda_operation(ctx, run_##name, what, sizeof *what);                                       \
+    void cuda_record_##name(struct kernels_ctx *ctx, const struct type *what) {                    \
+        cuda_record(ctx, run_##name, what, sizeof *what);                                          \
     }
 GPU_OPERATIONS(X)
 #undef X
@@ -124,10 +124,10 @@ static bool keeps_rounded(void (*run)(struct kernels_ctx *ctx, const void *what)
 
 _Static_assert(sizeof(struct rope) == 4 * sizeof(uint32_t) + 5 * sizeof(void *), "no padding");
 
-void cuda_mark(struct kernels_ctx *ctx, uint32_t number) {
+void cuda_record_mark(struct kernels_ctx *ctx, uint32_t number) {
     uint64_t what = number;
     ctx->graphs.mark = number;
-    cuda_operation(ctx, run_mark, &what, sizeof what);
+    cuda_record(ctx, run_mark, &what, sizeof what);
 }
 
 /* The launches of a step of this shape; in place of those that were not used for longest where there is no room. */
@@ -162,9 +162,8 @@ static void capture(struct kernels_ctx *ctx, struct cuda_graph *graph) {
     graph->refused = !graph->graph;
 }
 
-void cuda_flush(struct kernels_ctx *ctx) {
+void cuda_graph_flush(struct kernels_ctx *ctx) {
     struct cuda_graphs *graphs = &ctx->graphs;
-    cuda_release(ctx);
     struct cuda_graph *graph = graphs->open;
     ctx->rounded.x = NULL; /* anything may come to lie there */
     graphs->open = NULL;   /* what comes now goes into the stream at once */
@@ -183,19 +182,6 @@ void cuda_flush(struct kernels_ctx *ctx) {
     ctx->kind->graph_launch(graph->graph, ctx->main.stream);
     if (graphs->mark > 0)
         put_mark(ctx, graphs->mark);
-}
-
-uint32_t cuda_marked(struct kernels_ctx *ctx) {
-    struct cuda_marks *marks = &ctx->marks;
-    cuda_flush(ctx);
-    cuda_looks(ctx, marks->n > 0);
-    while (marks->n > 0 && ctx->kind->event_done(marks->events[marks->first])) {
-        marks->done = marks->numbers[marks->first];
-        marks->first = (marks->first + 1) % MARKS_MAX;
-        marks->n--;
-    }
-    cuda_looks(ctx, marks->n > 0);
-    return ctx->kind->failure(ctx->device) ? UINT32_MAX : marks->done;
 }
 
 void cuda_graphs_forget(struct kernels_ctx *ctx) {

@@ -1,7 +1,9 @@
 /* kernels/cuda/held.c: operations that wait for the next one, since one kernel may do both: a norm whose rows a product wants
  * rounded; the sums of a product's slices, which a norm, a rotation or the next product's rounding adds up on the way; the parts of
  * a group's ranks that are added to x, which a norm does too. What waits is launched by itself before anything else is. */
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/held.h"
+
+#include "kernels/cuda/graph.h"
 
 static bool is_aligned(const void *p) {
     return (uintptr_t)p % 16 == 0;
@@ -18,19 +20,19 @@ void cuda_forget_rounded(struct kernels_ctx *ctx, const float *out, size_t n) {
 static void launch_rows(struct kernels_ctx *ctx, const struct cuda_held *held,
                         const struct gpu_norm_rows *rows) {
     if (held->ranks.n > 0)
-        cuda_launch_norm_ranks(ctx, &(struct gpu_norm_ranks){.rows = *rows,
+        cuda_record_norm_ranks(ctx, &(struct gpu_norm_ranks){.rows = *rows,
                                                              .group = held->ranks.group,
                                                              .part = held->ranks.part,
                                                              .x = held->ranks.x});
     else
-        cuda_launch_norm_rows(ctx, rows);
+        cuda_record_norm_rows(ctx, rows);
 }
 
 static void launch_norm(struct kernels_ctx *ctx, const struct cuda_held *held) {
     if (ctx->fast)
         launch_rows(ctx, held, &(struct gpu_norm_rows){.norm = held->norm, .sum = held->sum});
     else
-        cuda_launch_norm(ctx, &held->norm);
+        cuda_record_norm(ctx, &held->norm);
 }
 
 void cuda_release(struct kernels_ctx *ctx) {
@@ -41,11 +43,11 @@ void cuda_release(struct kernels_ctx *ctx) {
         return;
     }
     if (held.sum.parts)
-        cuda_launch_sum_rows(ctx, &held.sum);
+        cuda_record_sum_rows(ctx, &held.sum);
     if (held.ranks.n > 0)
-        cuda_launch_sum_ranks(ctx, &held.ranks);
+        cuda_record_sum_ranks(ctx, &held.ranks);
     if (held.join.n_tiles > 0)
-        cuda_launch_join_spans(ctx, &held.join);
+        cuda_record_join_spans(ctx, &held.join);
 }
 
 /* Rows (n_rows, n) side by side are all that the held sum comes to. */
@@ -156,7 +158,7 @@ static void launch_round(struct kernels_ctx *ctx, const struct gpu_round_rows *r
     }
     if (joining_follows(&held.join, round)) {
         ctx->held = (struct cuda_held){0};
-        cuda_launch_join_rows(
+        cuda_record_join_rows(
             ctx,
             &(struct gpu_join_rows){.join = held.join, .matrix = round->matrix, .to = round->to});
         return;
@@ -165,7 +167,8 @@ static void launch_round(struct kernels_ctx *ctx, const struct gpu_round_rows *r
         ctx->held.sum = (struct gpu_sum){0};
         with.sum = held.sum;
     }
-    cuda_launch_round_rows(ctx, &with);
+    cuda_release(ctx);
+    cuda_record_round_rows(ctx, &with);
 }
 
 void cuda_round_rows(struct kernels_ctx *ctx, const struct gpu_round_rows *round) {

@@ -1,6 +1,8 @@
 /* kernels/cuda/lane.c: bytes between host and device through the pinned memory of one stream. */
+#include "kernels/cuda/lane.h"
+
 #include "base/assert.h"
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/wait.h"
 
 #include <string.h>
 

@@ -540,7 +540,7 @@ struct gpu_take_chosen {
 };
 
 /* What launches there are, with the struct that each takes: those of the operations of a step, which may be recorded
- * (cuda_launch_NAME() of cuda.h), and the choice of tokens with what a step ahead takes of it. */
+ * (cuda_launch_NAME() of launches.h), and the choice of tokens with what a step ahead takes of it. */
 #define GPU_OPERATIONS(X)                                                                          \
     X(embed, gpu_embed)                                                                            \
     X(norm, gpu_norm)                                                                              \

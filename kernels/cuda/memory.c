@@ -1,8 +1,10 @@
-#include "base/assert.h"
-#include "kernels/cuda/cuda.h"
-#include "kernels/quant/order.h"
+#include "kernels/cuda/memory.h"
 
-#include <string.h>
+#include "kernels/cuda/beside.h"
+#include "kernels/cuda/lane.h"
+#include "kernels/cuda/launches.h"
+#include "kernels/cuda/wait.h"
+#include "kernels/quant/order.h"
 
 void *cuda_alloc(struct kernels_ctx *ctx, size_t n_bytes) {
     ctx->kind->use(ctx->device);
@@ -43,33 +45,6 @@ enum status cuda_reserve(struct kernels_ctx *ctx, uint32_t k_stored) {
     cuda_free_ints(ctx, &ctx->ints);
     ctx->ints = made;
     return STATUS_OK;
-}
-
-enum status cuda_tray_open(struct kernels_ctx *ctx, struct cuda_tray *tray, size_t n_bytes) {
-    *tray = (struct cuda_tray){.n_bytes = n_bytes};
-    tray->memory = cuda_alloc(ctx, n_bytes);
-    tray->pinned = ctx->kind->pinned_alloc(ctx->device, n_bytes);
-    return tray->memory && tray->pinned ? STATUS_OK : STATUS_NOMEM;
-}
-
-void cuda_tray_close(struct kernels_ctx *ctx, struct cuda_tray *tray) {
-    cuda_dealloc(ctx, tray->memory, tray->n_bytes);
-    if (tray->pinned)
-        ctx->kind->pinned_free(ctx->device, tray->pinned);
-}
-
-void *cuda_tray_take(struct cuda_tray *tray, size_t n_bytes, const void *device) {
-    ASSERT(tray->used + cuda_tray_bytes(n_bytes) <= tray->n_bytes);
-    unsigned char *there = tray->memory + tray->used, *host = tray->pinned + tray->used;
-    memcpy((void *)(uintptr_t)device, &there, sizeof there);
-    tray->used += cuda_tray_bytes(n_bytes);
-    return host;
-}
-
-void *cuda_tray_send(struct cuda_tray *tray, const void *device, const void *from, size_t n_bytes) {
-    void *host = cuda_tray_take(tray, n_bytes, device);
-    memcpy(host, from, n_bytes);
-    return host;
 }
 
 void cuda_put(struct kernels_ctx *ctx, void *to, const void *from, size_t n_bytes) {

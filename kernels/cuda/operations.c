@@ -1,6 +1,12 @@
 /* kernels/cuda/operations.c: the operations of kernels/kernels.h as launches. Which file has the kernel of a product: gpu/linear.cu. */
+#include "kernels/cuda/operations.h"
+
 #include "base/assert.h"
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/held.h"
+#include "kernels/cuda/launches.h"
+#include "kernels/cuda/spans.h"
+#include "kernels/cuda/tensor.h"
+#include "kernels/cuda/weight.h"
 #include "kernels/numbers.h"
 
 static struct gpu_batch batch_of(const struct kernels_ctx *ctx, const struct kernels_batch *batch) {

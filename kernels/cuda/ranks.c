@@ -1,7 +1,14 @@
 /* kernels/cuda/ranks.c: what ranks, each with a device, compute together: the room that a rank's device keeps for it, how it meets
  * the others, and the operations where devices reach each other's rooms (gpu/ranks.cu). */
+#include "kernels/cuda/ranks.h"
+
 #include "base/assert.h"
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/graph.h"
+#include "kernels/cuda/held.h"
+#include "kernels/cuda/launches.h"
+#include "kernels/cuda/memory.h"
+#include "kernels/cuda/wait.h"
+#include "kernels/cuda/wires.h"
 
 #include <string.h>
 

@@ -1,7 +1,12 @@
 /* kernels/cuda/sample.c: choosing tokens on the device: parameters go there, ids and the numbers that logprobs are
  * made of come back. */
+#include "kernels/cuda/sample.h"
+
 #include "base/assert.h"
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/launches.h"
+#include "kernels/cuda/memory.h"
+#include "kernels/cuda/tray.h"
+#include "kernels/cuda/wait.h"
 #include "kernels/numbers.h"
 #include "kernels/sampling.h"
 

@@ -1,7 +1,11 @@
 /* kernels/cuda/spans.c: attention on tensor cores as launches. Nothing of one depends on how far the sequences are: there is
  * a place for all spans that a sequence may come to have. */
+#include "kernels/cuda/spans.h"
+
 #include "base/assert.h"
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/held.h"
+#include "kernels/cuda/launches.h"
+#include "kernels/cuda/tray.h"
 
 static uint32_t pieces_of(uint32_t n, uint32_t size) {
     return (n + size - 1) / size;

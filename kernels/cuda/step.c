@@ -1,7 +1,15 @@
 /* kernels/cuda/step.c: a step's arrays on the device, in one copy, and the tiles of its attention. A step
  * that decodes is filled up to one of few shapes. */
+#include "kernels/cuda/step.h"
+
 #include "base/assert.h"
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/ahead.h"
+#include "kernels/cuda/beside.h"
+#include "kernels/cuda/graph.h"
+#include "kernels/cuda/launches.h"
+#include "kernels/cuda/spans.h"
+#include "kernels/cuda/tray.h"
+#include "kernels/cuda/wait.h"
 #include "kernels/numbers.h"
 
 #include <string.h>

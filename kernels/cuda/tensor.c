@@ -1,7 +1,10 @@
 /* kernels/cuda/tensor.c: products of fast numerics: rows are rounded, and how the product is cut into blocks is chosen by its shape
  * and by what the device has. No choice changes a bit (gpu/tensor.h). */
+#include "kernels/cuda/tensor.h"
+
 #include "base/assert.h"
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/held.h"
+#include "kernels/cuda/launches.h"
 #include "kernels/numbers.h"
 
 #define WARPS 8 /* of a block */

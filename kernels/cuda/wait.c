@@ -1,4 +1,4 @@
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/wait.h"
 
 /* Why the group is at an end, which is a failure of the device, too; NULL: it is not. */
 static const char *group_failure(struct kernels_ctx *ctx) {

@@ -1,5 +1,9 @@
 /* kernels/cuda/weight.c: checkpoint rows into the layouts of kernels/cuda/launch.h, through pinned memory. */
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/weight.h"
+
+#include "kernels/cuda/lane.h"
+#include "kernels/cuda/launches.h"
+#include "kernels/cuda/memory.h"
 #include "kernels/quant/pack.h"
 
 #include <string.h>

@@ -1,8 +1,13 @@
 /* kernels/cuda/wires.c: what ranks compute together where NCCL brings each the others' numbers: short vectors whole, of long ones each
  * rank its slice of all, whose sums are spread again. Kernels of ours add up, in the order of ranks (gpu/wires.cu), so sums have the
  * bits that all other ways give, at every length. */
+#include "kernels/cuda/wires.h"
+
 #include "base/assert.h"
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/lane.h"
+#include "kernels/cuda/launches.h"
+#include "kernels/cuda/memory.h"
+#include "kernels/cuda/wait.h"
 
 #include <string.h>
 

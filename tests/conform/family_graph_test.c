@@ -1,7 +1,7 @@
 /* Families whose decode steps are launched as graphs, on the emulated device: the logits of every step are those without
  * graphs, bit for bit, while sequences come and go and grow over a chunk of attention. So are those of two ranks whose devices
  * add up by themselves, against ranks whose sums go through the host; and those of ranks whose parts cross rounded are near. */
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/context.h"
 #include "model/model.h"
 #include "tests/support/suite.h"
 #include "tests/support/tiny_gguf.h"

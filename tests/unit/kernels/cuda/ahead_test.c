@@ -1,7 +1,7 @@
 /* Steps ahead on the emulated device: nobody waits for a step that is ahead, or for its results, but who asks for
  * them; a step of a shape that became a graph is one launch, ahead or not; and what fails is told. The device's own
  * functions are counted. */
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/context.h"
 #include "tests/support/kernels_subject.h"
 #include "tests/support/suite.h"
 

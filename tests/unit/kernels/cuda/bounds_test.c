@@ -1,6 +1,6 @@
 /* Bounds of the host around the CUDA kernels, at the last size that fits and at the one behind it, on the emulated device:
  * rows and sequences of a step, its tiles, parameters of the rows that choose a token, marks, pinned memory. */
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/context.h"
 #include "tests/support/kernels_subject.h"
 #include "tests/support/suite.h"
 

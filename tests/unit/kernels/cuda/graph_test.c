@@ -1,6 +1,6 @@
 /* Steps that decode as graphs, on the emulated device: what comes out is what comes out without them, and
  * a graph is made and launched where steps repeat, nowhere else. The device's own functions are counted. */
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/context.h"
 #include "tests/support/kernels_subject.h"
 #include "tests/support/suite.h"
 

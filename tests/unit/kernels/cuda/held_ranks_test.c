@@ -1,7 +1,7 @@
 /* Parts of ranks that wait for a norm of what they are added to, on emulated devices: whatever comes before and behind them, the rows
  * have the bits of operations that wait for nobody, on every rank; and a layer's product, sum, norm and next product are four
  * launches. */
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/context.h"
 #include "tests/emulator/figures.h"
 #include "tests/support/kernels_subject.h"
 #include "tests/support/suite.h"

@@ -1,7 +1,7 @@
 /* Operations that wait for the next one, on the emulated device: whatever comes behind a product, its gates or a norm, the rows
  * have the bits of operations that wait for nobody. Operations, rows and buffers are drawn; mostly one goes on with what the last
  * one left, as a layer does, and now and then only nearly so. */
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/context.h"
 #include "tests/support/kernels_subject.h"
 #include "tests/support/suite.h"
 

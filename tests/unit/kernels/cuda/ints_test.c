@@ -1,6 +1,7 @@
 /* Rows of activations as the CUDA backend rounds them, on the emulated device: no more at a time than there is room for,
  * and by the norm before them only where its rows are those of the product. */
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/context.h"
+#include "kernels/cuda/memory.h"
 #include "kernels/limits.h"
 #include "kernels/numbers.h"
 #include "tests/support/kernels_subject.h"

@@ -1,6 +1,8 @@
 /* Calls just within and just beyond the bounds of a context of the CUDA backend, on the emulated device: beyond them a call
  * is a mistake of the caller and ends the process, before anything is written behind an array. */
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/context.h"
+#include "kernels/cuda/lane.h"
+#include "kernels/cuda/tray.h"
 #include "kernels/limits.h"
 #include "tests/support/kernels_subject.h"
 #include "tests/support/suite.h"

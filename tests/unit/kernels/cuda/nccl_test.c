@@ -3,7 +3,7 @@
  * The library is that of the tests (tests/support/fake_nccl.c), in a process of its own for each test; where there is the real one, it
  * is loaded too. */
 #include "base/clock.h"
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/context.h"
 #include "kernels/cuda/nccl.h"
 #include "tests/support/suite.h"
 

@@ -1,6 +1,7 @@
 /* The norm of fast numerics, on the emulated device: it is near float64, and the rows that it rounds for a product are those
  * which rounding makes of its results, for rows of one turn of a block and of several. */
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/launches.h"
+#include "kernels/cuda/operations.h"
 #include "tests/support/kernels_subject.h"
 #include "tests/support/suite.h"
 

@@ -1,7 +1,7 @@
 /* What does not fit the device's memory for partial results is computed in parts, with the bits of the reference:
  * attention of a few tokens at a time. Contexts of tests have room for all, so that here it is taken away. And a
  * query has more chunks of keys than are joined at a time. */
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/context.h"
 #include "kernels/numbers.h"
 #include "tests/support/kernels_subject.h"
 #include "tests/support/suite.h"

@@ -1,6 +1,7 @@
 /* How products on tensor cores are cut into blocks: shapes that the kernels take and the device has room for; slices go to
  * different blocks only where somebody adds up their parts, and these have room. */
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/context.h"
+#include "kernels/cuda/tensor.h"
 #include "tests/support/kernels_subject.h"
 #include "tests/support/suite.h"
 

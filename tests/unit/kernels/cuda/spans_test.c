@@ -1,7 +1,7 @@
 /* Steps of fast numerics that decode, on the emulated device: a graph for each number of rows that steps are filled up to, made
  * at the second step of such, and none later, however far the sequences grow. Heads that have no kernels for it take
  * graphs by context. */
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/context.h"
 #include "kernels/half.h"
 #include "tests/support/kernels_subject.h"
 #include "tests/support/suite.h"

@@ -1,6 +1,9 @@
 /* Products on tensor cores, on the emulated device: a row has the same bits however the product is cut into blocks, warps and
  * slices, and whatever rows stand beside it; and they are near to what float64 makes of the rounded numbers. */
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/context.h"
+#include "kernels/cuda/launches.h"
+#include "kernels/cuda/tensor.h"
+#include "kernels/cuda/weight.h"
 #include "kernels/half.h"
 #include "kernels/numbers.h"
 #include "kernels/quant/quant.h"

@@ -1,0 +1,9 @@
+/* kernels/cuda/step.h: a step's arrays on the device. */
+#pragma once
+
+#include "kernels/cuda/context.h"
+
+NODISCARD enum status cuda_step_open(struct kernels_ctx *ctx, struct error *error);
+void cuda_step_close(struct kernels_ctx *ctx);
+void cuda_step_begin(struct kernels_ctx *ctx, struct kernels_step *step);
+NODISCARD enum status cuda_step_end(struct kernels_ctx *ctx);
