@@ -54,7 +54,7 @@ void cuda_ahead_close(struct kernels_ctx *ctx) {
     }
 }
 
-static void swap(unsigned char **a, unsigned char **b) {
+static void swap_spare(unsigned char **a, unsigned char **b) {
     unsigned char *was = *a;
     *a = *b;
     *b = was;
@@ -69,9 +69,9 @@ enum status cuda_sample_begin(struct kernels_ctx *ctx, float *logits, uint32_t n
     if (n_rows > ctx->sampler.rows_max)
         return STATUS_BUSY;
     ctx->kind->use(ctx->device);
-    swap(&ctx->sampler.tray.pinned, &ahead->sample_spare);
+    swap_spare(&ctx->sampler.tray.pinned, &ahead->sample_spare);
     if (cuda_sample_prepare(ctx, &what, logits, params, n_rows, n_vocab) < n_rows) {
-        swap(&ctx->sampler.tray.pinned, &ahead->sample_spare);
+        swap_spare(&ctx->sampler.tray.pinned, &ahead->sample_spare);
         return STATUS_BUSY;
     }
     cuda_flush(ctx);
@@ -108,7 +108,7 @@ enum status cuda_sample_end(struct kernels_ctx *ctx, struct sample_result *resul
 void cuda_ahead_turn(struct kernels_ctx *ctx, bool is_ahead) {
     ASSERT(ctx->ahead.n == is_ahead);
     if (is_ahead)
-        swap(&ctx->step.tray.pinned, &ctx->ahead.step_spare);
+        swap_spare(&ctx->step.tray.pinned, &ctx->ahead.step_spare);
     else
         (void)cuda_wait(ctx, ctx->main.stream); /* the last step's arrays are read */
 }

@@ -50,13 +50,13 @@ static void run_records(struct kernels_ctx *ctx, const struct cuda_graph *graph,
 }
 
 /* The next record is none of those that the graph was made of. */
-static void forget(struct kernels_ctx *ctx, struct cuda_graph *graph) {
+static void graph_forget(struct kernels_ctx *ctx, struct cuda_graph *graph) {
     ctx->kind->graph_free(graph->graph);
     graph->graph = NULL;
     graph->refused = false;
 }
 
-static bool has_room(struct cuda_graph *graph, size_t n_bytes) {
+static bool graph_has_room(struct cuda_graph *graph, size_t n_bytes) {
     if (n_bytes <= graph->n_room)
         return true;
     size_t n_room = 2 * n_bytes > 1 << 16 ? 2 * n_bytes : 1 << 16;
@@ -87,10 +87,10 @@ void cuda_record(struct kernels_ctx *ctx, void (*run)(struct kernels_ctx *ctx, c
     struct record record = {run, n_bytes};
     size_t n = sizeof record + n_bytes;
     if (graph && graphs->same && !is_next(graph, graphs->at, &record, what)) {
-        forget(ctx, graph);
+        graph_forget(ctx, graph);
         graphs->same = false;
     }
-    if (graph && !graphs->same && !has_room(graph, graphs->at + n)) {
+    if (graph && !graphs->same && !graph_has_room(graph, graphs->at + n)) {
         cuda_graph_flush(ctx);
         graph = NULL;
     }
@@ -131,7 +131,7 @@ void cuda_record_mark(struct kernels_ctx *ctx, uint32_t number) {
 }
 
 /* The launches of a step of this shape; in place of those that were not used for longest where there is no room. */
-static struct cuda_graph *find(struct kernels_ctx *ctx, const struct cuda_shape *shape) {
+static struct cuda_graph *graph_find(struct kernels_ctx *ctx, const struct cuda_shape *shape) {
     struct cuda_graphs *graphs = &ctx->graphs;
     struct cuda_graph *oldest = &graphs->all[0];
     for (uint32_t i = 0; i < GRAPHS_MAX; i++) {
@@ -140,7 +140,7 @@ static struct cuda_graph *find(struct kernels_ctx *ctx, const struct cuda_shape 
             return graph;
         oldest = graph->used < oldest->used ? graph : oldest;
     }
-    forget(ctx, oldest);
+    graph_forget(ctx, oldest);
     oldest->n_bytes = 0;
     oldest->shape = *shape;
     return oldest;
@@ -148,14 +148,14 @@ static struct cuda_graph *find(struct kernels_ctx *ctx, const struct cuda_shape 
 
 void cuda_graph_open(struct kernels_ctx *ctx, const struct cuda_shape *shape) {
     struct cuda_graphs *graphs = &ctx->graphs;
-    graphs->open = find(ctx, shape);
+    graphs->open = graph_find(ctx, shape);
     graphs->open->used = ++graphs->n_steps;
     graphs->at = 0;
     graphs->same = true;
     graphs->mark = 0;
 }
 
-static void capture(struct kernels_ctx *ctx, struct cuda_graph *graph) {
+static void graph_capture(struct kernels_ctx *ctx, struct cuda_graph *graph) {
     ctx->kind->graph_begin(ctx->main.stream);
     run_records(ctx, graph, false);
     graph->graph = ctx->kind->graph_end(ctx->main.stream);
@@ -170,10 +170,10 @@ void cuda_graph_flush(struct kernels_ctx *ctx) {
     if (!graph || graphs->at == 0)
         return;
     if (!graphs->same || graphs->at < graph->n_bytes) {
-        forget(ctx, graph);
+        graph_forget(ctx, graph);
         graph->n_bytes = graphs->at;
     } else if (!graph->graph && !graph->refused) {
-        capture(ctx, graph);
+        graph_capture(ctx, graph);
     }
     if (!graph->graph) {
         run_records(ctx, graph, true);
@@ -186,7 +186,7 @@ void cuda_graph_flush(struct kernels_ctx *ctx) {
 
 void cuda_graphs_forget(struct kernels_ctx *ctx) {
     for (uint32_t i = 0; i < GRAPHS_MAX; i++) {
-        forget(ctx, &ctx->graphs.all[i]);
+        graph_forget(ctx, &ctx->graphs.all[i]);
         ctx->graphs.all[i].n_bytes = 0;
     }
 }

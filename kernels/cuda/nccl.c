@@ -38,7 +38,7 @@ struct nccl_group {
 _Static_assert(sizeof(ncclUniqueId) == sizeof(struct kernels_group_id), "NCCL's own id");
 
 /* Ends the group, unless it has ended: the watcher aborts it. The lock is held. */
-static void fail(struct nccl_group *group, const char *why) {
+static void nccl_fail(struct nccl_group *group, const char *why) {
     if (group->has_failed)
         return;
     snprintf(group->failure, sizeof group->failure, "NCCL: %s", why);
@@ -46,7 +46,7 @@ static void fail(struct nccl_group *group, const char *why) {
     pthread_cond_signal(&group->changed);
 }
 
-static const char *text_of(const struct nccl_group *group, ncclResult_t result) {
+static const char *nccl_text_of(const struct nccl_group *group, ncclResult_t result) {
     const char *last = group->library->GetLastError(group->comm);
     return last && *last ? last : group->library->GetErrorString(result);
 }
@@ -56,11 +56,11 @@ static void pause_for(uint64_t ns) {
 }
 
 /* What was asked for has begun, or the group is at an end. The lock is held. */
-static void settle(struct nccl_group *group, ncclResult_t result) {
+static void nccl_settle(struct nccl_group *group, ncclResult_t result) {
     uint64_t begin = clock_now_ns();
     while (result == ncclInProgress) {
         if (clock_now_ns() - begin > group->wait_ns) {
-            fail(group, "it did not begin in time what the ranks compute together");
+            nccl_fail(group, "it did not begin in time what the ranks compute together");
             return;
         }
         pause_for(POLL_NS);
@@ -68,7 +68,7 @@ static void settle(struct nccl_group *group, ncclResult_t result) {
             result = ncclInternalError;
     }
     if (result != ncclSuccess)
-        fail(group, text_of(group, result));
+        nccl_fail(group, nccl_text_of(group, result));
 }
 
 /* The watcher. */
@@ -81,17 +81,17 @@ static void look_for_errors(struct nccl_group *group) {
     if (group->library->CommGetAsyncError(group->comm, &result) != ncclSuccess)
         result = ncclInternalError;
     if (result != ncclSuccess && result != ncclInProgress)
-        fail(group, text_of(group, result));
+        nccl_fail(group, nccl_text_of(group, result));
 }
 
-static void look(struct nccl_group *group) {
+static void nccl_look(struct nccl_group *group) {
     look_for_errors(group);
     for (const struct nccl_wait *wait = group->waits; wait; wait = wait->next)
         if (clock_now_ns() - wait->since > group->wait_ns)
-            fail(group, "a rank did not come to what its group computes together");
+            nccl_fail(group, "a rank did not come to what its group computes together");
 }
 
-static void *watch(void *arg) {
+static void *nccl_watch(void *arg) {
     struct nccl_group *group = arg;
     pthread_mutex_lock(&group->lock);
     while (!group->closes && !group->has_failed) {
@@ -103,7 +103,7 @@ static void *watch(void *arg) {
         pause_for(LOOK_NS);
         pthread_mutex_lock(&group->lock);
         if (group->waits)
-            look(group);
+            nccl_look(group);
     }
     ncclComm_t comm = group->comm;
     group->comm = NULL;
@@ -168,8 +168,8 @@ static ncclConfig_t config_of(void) {
     return config;
 }
 
-static enum status begin(struct nccl_group *group, const struct kernels_group_id *id,
-                         struct error *error) {
+static enum status nccl_begin(struct nccl_group *group, const struct kernels_group_id *id,
+                              struct error *error) {
     ncclUniqueId unique;
     ncclConfig_t config = config_of();
     memcpy(&unique, id->bytes, sizeof unique);
@@ -177,8 +177,8 @@ static enum status begin(struct nccl_group *group, const struct kernels_group_id
                                                              unique, (int)group->rank, &config);
     if (result != ncclSuccess && result != ncclInProgress)
         return error_set(error, STATUS_UNSUPPORTED, "NCCL does not open rank %u of %u: %s",
-                         group->rank, group->n_ranks, text_of(group, result));
-    group->is_watched = pthread_create(&group->watcher, NULL, watch, group) == 0;
+                         group->rank, group->n_ranks, nccl_text_of(group, result));
+    group->is_watched = pthread_create(&group->watcher, NULL, nccl_watch, group) == 0;
     return group->is_watched
                ? STATUS_OK
                : error_set(error, STATUS_NOMEM, "no thread that watches a group of devices");
@@ -200,7 +200,7 @@ enum status nccl_open(const struct device_kind *kind, const struct kernels_group
                                 .wait_ns = wait_ms * 1000000ull,
                                 .lock = PTHREAD_MUTEX_INITIALIZER,
                                 .changed = PTHREAD_COND_INITIALIZER};
-    enum status status = begin(made, id, error);
+    enum status status = nccl_begin(made, id, error);
     if (status != STATUS_OK)
         nccl_close(made);
     else
@@ -217,9 +217,9 @@ enum status nccl_ready(struct nccl_group *group, struct error *error) {
             group->library->CommGetAsyncError(group->comm, &result) != ncclSuccess)
             result = ncclInternalError;
         if (result == ncclInProgress && clock_now_ns() - begin > group->wait_ns)
-            fail(group, "not all ranks came to their group");
+            nccl_fail(group, "not all ranks came to their group");
         else if (result != ncclInProgress && result != ncclSuccess)
-            fail(group, text_of(group, result));
+            nccl_fail(group, nccl_text_of(group, result));
         pthread_mutex_unlock(&group->lock);
         if (group->has_failed)
             return error_set(error, result == ncclInProgress ? STATUS_CLOSED : STATUS_UNSUPPORTED,
@@ -248,22 +248,23 @@ void nccl_close(struct nccl_group *group) {
 /* What moves bytes. */
 
 /* A stream as NCCL knows it, under the group's lock; false: the group is at an end. */
-static bool enter(struct nccl_group *group, struct device_stream *stream, cudaStream_t *native) {
+static bool nccl_enter(struct nccl_group *group, struct device_stream *stream,
+                       cudaStream_t *native) {
     pthread_mutex_lock(&group->lock);
     *native = group->kind->native(stream);
     return !group->has_failed;
 }
 
-static void leave(struct nccl_group *group) {
+static void nccl_leave(struct nccl_group *group) {
     pthread_mutex_unlock(&group->lock);
 }
 
 void nccl_all_gather(struct nccl_group *group, struct device_stream *stream, float *to,
                      const float *from, size_t n) {
     cudaStream_t native;
-    if (enter(group, stream, &native))
-        settle(group, group->library->AllGather(from, to, n, ncclFloat, group->comm, native));
-    leave(group);
+    if (nccl_enter(group, stream, &native))
+        nccl_settle(group, group->library->AllGather(from, to, n, ncclFloat, group->comm, native));
+    nccl_leave(group);
 }
 
 /* Between GroupStart and GroupEnd, which answers for all: a call that is not taken ends the group all the same. */
@@ -281,13 +282,13 @@ static void take_from(struct nccl_group *group, cudaStream_t native, float *to, 
 
 static void end_together(struct nccl_group *group, ncclResult_t result) {
     ncclResult_t ended = group->library->GroupEnd();
-    settle(group, result == ncclSuccess || result == ncclInProgress ? ended : result);
+    nccl_settle(group, result == ncclSuccess || result == ncclInProgress ? ended : result);
 }
 
 void nccl_exchange(struct nccl_group *group, struct device_stream *stream, float *to,
                    const float *x, const struct nccl_slices *cut) {
     cudaStream_t native;
-    if (enter(group, stream, &native)) {
+    if (nccl_enter(group, stream, &native)) {
         ncclResult_t result = group->library->GroupStart();
         for (uint32_t peer = 0; peer < group->n_ranks; peer++) {
             if (peer == group->rank)
@@ -298,7 +299,7 @@ void nccl_exchange(struct nccl_group *group, struct device_stream *stream, float
         }
         end_together(group, result);
     }
-    leave(group);
+    nccl_leave(group);
 }
 
 static void spread_uneven(struct nccl_group *group, cudaStream_t native, float *x,
@@ -317,20 +318,21 @@ static void spread_uneven(struct nccl_group *group, cudaStream_t native, float *
 void nccl_spread(struct nccl_group *group, struct device_stream *stream, float *x,
                  const struct nccl_slices *cut) {
     cudaStream_t native;
-    if (enter(group, stream, &native)) {
+    if (nccl_enter(group, stream, &native)) {
         if (cut->slice * group->n_ranks == cut->n)
-            settle(group, group->library->AllGather(x + group->rank * cut->slice, x, cut->slice,
-                                                    ncclFloat, group->comm, native));
+            nccl_settle(group,
+                        group->library->AllGather(x + group->rank * cut->slice, x, cut->slice,
+                                                  ncclFloat, group->comm, native));
         else
             spread_uneven(group, native, x, cut);
     }
-    leave(group);
+    nccl_leave(group);
 }
 
 void nccl_to_first(struct nccl_group *group, struct device_stream *stream, float *to,
                    const float *from, size_t n) {
     cudaStream_t native;
-    if (enter(group, stream, &native)) {
+    if (nccl_enter(group, stream, &native)) {
         ncclResult_t result = group->library->GroupStart();
         if (group->rank > 0)
             send_to(group, native, from, n, 0, &result);
@@ -338,5 +340,5 @@ void nccl_to_first(struct nccl_group *group, struct device_stream *stream, float
             take_from(group, native, to + peer * n, n, peer, &result);
         end_together(group, result);
     }
-    leave(group);
+    nccl_leave(group);
 }

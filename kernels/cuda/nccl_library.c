@@ -43,7 +43,7 @@ static enum status check_version(const char *path, struct nccl_library *library,
     return STATUS_OK;
 }
 
-static enum status load(const char *name, struct error *error) {
+static enum status library_load(const char *name, struct error *error) {
     const char *named = getenv("TANDEM_NCCL");
     const char *path = named && *named ? named : name;
     if (!path)
@@ -61,7 +61,7 @@ static enum status load(const char *name, struct error *error) {
 const struct nccl_library *nccl_library(const char *name, struct error *error) {
     pthread_mutex_lock(&loaded.lock);
     if (!loaded.is_tried)
-        loaded.status = load(name, &loaded.error);
+        loaded.status = library_load(name, &loaded.error);
     loaded.is_tried = true;
     pthread_mutex_unlock(&loaded.lock);
     if (loaded.status == STATUS_OK)

@@ -2,26 +2,26 @@
 #include "base/assert.h"
 #include "kernels/cuda/nccl.h"
 
-static enum status refuse(struct error *error) {
+static enum status no_nccl_refuse(struct error *error) {
     return error_set(error, STATUS_UNSUPPORTED, "this build has no NCCL: there was no nccl.h");
 }
 
 enum status nccl_group_id(const struct device_kind *kind, struct kernels_group_id *id,
                           struct error *error) {
     (void)kind, (void)id;
-    return refuse(error);
+    return no_nccl_refuse(error);
 }
 
 enum status nccl_open(const struct device_kind *kind, const struct kernels_group_id *id,
                       uint32_t rank, uint32_t n_ranks, uint32_t wait_ms, struct nccl_group **group,
                       struct error *error) {
     (void)kind, (void)id, (void)rank, (void)n_ranks, (void)wait_ms, (void)group;
-    return refuse(error);
+    return no_nccl_refuse(error);
 }
 
 enum status nccl_ready(struct nccl_group *group, struct error *error) {
     (void)group;
-    return refuse(error);
+    return no_nccl_refuse(error);
 }
 
 void nccl_close(struct nccl_group *group) {

@@ -77,8 +77,8 @@ static uint32_t send_pairs(struct cuda_tray *tray, uint32_t n, const uint32_t *i
 }
 
 /* Whether the row's parameters fit what is left of the tray. */
-static bool fits(const struct cuda_tray *tray, const struct sample_params *params,
-                 uint32_t n_vocab) {
+static bool sample_fits(const struct cuda_tray *tray, const struct sample_params *params,
+                        uint32_t n_vocab) {
     size_t n_allowed = params->n_allowed < n_vocab ? params->n_allowed : n_vocab;
     size_t n_bytes = 2 * cuda_tray_bytes(params->n_seen * sizeof(uint32_t)) +
                      2 * cuda_tray_bytes(params->n_bias * sizeof(uint32_t)) +
@@ -123,7 +123,7 @@ static uint32_t send_rows(struct cuda_sampler *sampler, struct gpu_sample *what,
         cuda_tray_take(tray, sampler->rows_max * sizeof *rows, &what->rows);
     uint32_t n = 0;
     for (; n < n_rows && n < sampler->rows_max; n++) {
-        if (n > 0 && !fits(tray, &params[n], what->n_vocab))
+        if (n > 0 && !sample_fits(tray, &params[n], what->n_vocab))
             break;
         rows[n] = send_row(tray, &params[n], what->n_vocab);
         what->any_logprob |= rows[n].wants_logprob;

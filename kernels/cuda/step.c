@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-static uint32_t blocks_of(const struct kernels_limits *limits) {
+static uint32_t kv_blocks_of(const struct kernels_limits *limits) {
     return (limits->max_context + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS;
 }
 
@@ -36,7 +36,7 @@ enum status cuda_step_open(struct kernels_ctx *ctx, struct error *error) {
     struct cuda_step *step = &ctx->step;
     fill_tile_shape(step, limits);
     size_t words = 4 * (size_t)limits->max_tokens + 3 * (size_t)limits->max_seqs + 1 +
-                   (size_t)limits->max_seqs * blocks_of(limits);
+                   (size_t)limits->max_seqs * kv_blocks_of(limits);
     size_t n_tiles = (size_t)limits->max_tokens * step->tiles_per_token +
                      (size_t)BLOCKS_FEW * heads_in_group(limits);
     size_t n_bytes = words * sizeof(uint32_t) + n_tiles * sizeof(struct gpu_tile) + 64 * 16;
@@ -80,7 +80,7 @@ static uint32_t filled_chunks(uint32_t n, uint32_t n_max) {
     return n < n_max ? n : n_max;
 }
 
-static bool decodes(const struct kernels_batch *batch) {
+static bool step_decodes(const struct kernels_batch *batch) {
     for (uint32_t i = 0; i < batch->n_seqs; i++)
         if (batch->seq_begin[i] != i)
             return false;
@@ -91,11 +91,11 @@ static bool decodes(const struct kernels_batch *batch) {
 static struct sizes sizes_of(const struct kernels_ctx *ctx, const struct kernels_step *step) {
     const struct kernels_limits *limits = &ctx->limits;
     const struct kernels_batch *batch = &step->batch;
-    uint32_t n_seqs = batch->n_seqs, last = 0, n_blocks = blocks_of(limits);
+    uint32_t n_seqs = batch->n_seqs, last = 0, n_blocks = kv_blocks_of(limits);
     uint32_t has_variants = batch->variants != NULL, per_chunk = ATTEND_CHUNK / KV_BLOCK_TOKENS;
     struct sizes sizes = {
         {batch->n_tokens, step->n_rows, 0, has_variants}, n_seqs, batch->block_table_stride, 0};
-    if (!decodes(batch))
+    if (!step_decodes(batch))
         return sizes;
     for (uint32_t i = 0; i < n_seqs; i++)
         last = batch->positions[i] > last ? batch->positions[i] : last;

@@ -10,7 +10,7 @@
 
 #define ALIGNMENT 256
 
-static size_t aligned(size_t n_bytes) {
+static size_t align_part(size_t n_bytes) {
     return (n_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
@@ -37,7 +37,7 @@ static uint32_t count_scales(const struct weight *shape) {
                                 : (n_groups + shape->group / GROUP - 1) / (shape->group / GROUP);
 }
 
-static uint32_t padded(uint32_t n) {
+static uint32_t pad_outputs(uint32_t n) {
     return (n + GPU_OUTPUTS - 1) / GPU_OUTPUTS * GPU_OUTPUTS;
 }
 
@@ -63,11 +63,11 @@ struct places {
 
 static struct places places_of(const struct weight *shape) {
     struct places at;
-    size_t row = padded(shape->n);
+    size_t row = pad_outputs(shape->n);
     size_t n_scales = count_scales(shape) * row;
-    at.scales = aligned(count_planes(shape) * row * 16);
-    at.mins = at.scales + aligned(n_scales * scale_bytes(shape));
-    at.order = at.mins + (has_min(shape) ? aligned(n_scales * min_bytes(shape)) : 0);
+    at.scales = align_part(count_planes(shape) * row * 16);
+    at.mins = at.scales + align_part(n_scales * scale_bytes(shape));
+    at.order = at.mins + (has_min(shape) ? align_part(n_scales * min_bytes(shape)) : 0);
     return at;
 }
 
@@ -83,7 +83,7 @@ struct gpu_matrix cuda_matrix(const struct weight *weight) {
         .scale = weight->scale,
         .bias = weight->bias,
         .n = weight->n,
-        .n_padded = padded(weight->n),
+        .n_padded = pad_outputs(weight->n),
         .k = weight->k,
         .k_stored = weight->k_stored,
         .n_scales = count_scales(weight),
@@ -117,8 +117,8 @@ static void put_ints(unsigned char *to, size_t row, const struct weight *shape,
         }
 }
 
-static void put_floats(unsigned char *to, size_t row, const struct weight *shape, uint32_t n,
-                       const float x[GROUP]) {
+static void weight_put_floats(unsigned char *to, size_t row, const struct weight *shape, uint32_t n,
+                              const float x[GROUP]) {
     for (uint32_t i = 0; i < n; i++) {
         uint16_t bits = shape->format == WEIGHT_F16 ? float_to_half(x[i]) : float_to_bf16(x[i]);
         if (shape->format == WEIGHT_F32)
@@ -157,7 +157,7 @@ static void send_groups(struct kernels_ctx *ctx, const struct pack_plan *plan,
                         unsigned char *memory, struct piece piece) {
     const struct weight *shape = &plan->shape;
     bool floats = pack_has_floats(shape);
-    size_t row = (size_t)piece.n_padded * 16, whole_row = (size_t)padded(shape->n) * 16;
+    size_t row = (size_t)piece.n_padded * 16, whole_row = (size_t)pad_outputs(shape->n) * 16;
     uint32_t per_group =
         floats ? (shape->format == WEIGHT_F32 ? 8 : 4) : (shape->format == WEIGHT_I4G ? 1 : 2);
     uint32_t first = piece.begin * per_group, end = first + piece.n * per_group;
@@ -172,7 +172,7 @@ static void send_groups(struct kernels_ctx *ctx, const struct pack_plan *plan,
             float x[GROUP];
             if (floats) {
                 pack_floats(plan, piece.out_begin + i, g, x);
-                put_floats(to, row, shape, left < GROUP ? left : GROUP, x);
+                weight_put_floats(to, row, shape, left < GROUP ? left : GROUP, x);
             } else {
                 pack_group(plan, piece.out_begin + i, g, &group);
                 put_ints(to, row, shape, &group);
@@ -190,7 +190,7 @@ static bool send_scales(struct kernels_ctx *ctx, const struct pack_plan *plan,
     struct places at = places_of(shape);
     size_t width = scale_bytes(shape), row = piece.n_padded * width;
     size_t min_width = min_bytes(shape), min_row = piece.n_padded * min_width;
-    size_t to = (size_t)number * padded(shape->n) + piece.out_begin;
+    size_t to = (size_t)number * pad_outputs(shape->n) + piece.out_begin;
     bool halves = shape->group < GROUP, exact = true;
     uint32_t g = halves ? number / 2 : number * (shape->group / GROUP);
     unsigned char *staged = cuda_stage(ctx, &ctx->main, 2 * row), *mins = staged + row;
@@ -213,7 +213,7 @@ static bool send_scales(struct kernels_ctx *ctx, const struct pack_plan *plan,
 
 static bool send_all(struct kernels_ctx *ctx, const struct pack_plan *plan, void *memory) {
     const struct weight *shape = &plan->shape;
-    uint32_t n_groups = pack_n_groups(shape), n_all = padded(shape->n);
+    uint32_t n_groups = pack_n_groups(shape), n_all = pad_outputs(shape->n);
     bool exact = true;
     for (uint32_t out = 0; out < n_all; out += PIECE_OUTPUTS) {
         struct piece piece = {.out_begin = out};
