@@ -16,24 +16,21 @@ struct back {
 };
 static struct back backs[SIM_NODES];
 
-static uint32_t end_of(const struct conn *conn, uint32_t node, uint32_t link) {
-    return conn->node[1] == node && conn->link[1] == link;
-}
-
 static enum status on_send(void *context, uint32_t link, const struct message *message) {
     struct back *back = context;
     struct sim *sim = back->sim;
-    uint32_t i = net_find(sim, back->node, link);
+    uint32_t i = net_find(&sim->net, back->node, link);
     if (i == SIM_CONNS)
         return STATUS_CLOSED;
-    struct conn *conn = &sim->conns[i];
+    struct conn *conn = &sim->net.conns[i];
     judge_worker_says(sim, back->node, message);
     calm_worker_says(sim, back->node, message);
     struct message copy = *message;
     sick_says(sim, back->node, &copy);
-    if (conn->shm && message->type == MESSAGE_CHUNK_ACK)
-        copy.u.chunk_ack.where = conn->consumed;
-    enum status status = net_send(sim, i, end_of(conn, back->node, link), &copy, sim->options.hwm);
+    if (sim->wires[i].shm && message->type == MESSAGE_CHUNK_ACK)
+        copy.u.chunk_ack.where = sim->wires[i].consumed;
+    enum status status =
+        wire_send(sim, i, net_end(conn, back->node, link), &copy, sim->options.hwm);
     if (status == STATUS_BUSY)
         calm_busy(sim, back->node);
     return status;
@@ -45,62 +42,63 @@ static enum status on_open_kv(void *context, const struct peer *peer, uint32_t *
     uint32_t to = (uint32_t)strtoul(peer->kv_endpoint, NULL, 10);
     ASSERT(to >= SIM_ROUTERS && to < SIM_NODES && to != back->node);
     calm_worker_opens(sim, back->node, "link");
-    struct node *self = &sim->nodes[back->node], *other = &sim->nodes[to];
-    *link = self->next_link++;
-    uint32_t conn = net_open(sim, back->node, *link, to, true);
+    const struct node *other = &sim->nodes[to];
+    *link = sim->net.next_link[back->node]++;
+    uint32_t conn = net_open(&sim->net, back->node, *link, to, true);
     bool reaches =
         !sick_is(sim, to, SICK_UNREACHABLE) && !sick_is(sim, back->node, SICK_UNREACHABLE);
     if (!reaches || !other->up || other->incarnation != peer->incarnation) {
-        sim->conns[conn].closed[1] = true;
-        net_break(sim, conn, sim->options.delay_ns);
+        sim->net.conns[conn].closed[1] = true;
+        wire_break(sim, conn, sim->options.delay_ns);
         return STATUS_OK;
     }
     sim_at(sim, sim->now_ns + 2 * sim->options.delay_ns,
-           (struct event){.type = EVENT_KV_READY,
-                          .node = to,
-                          .a = conn,
-                          .b = 1,
-                          .c = sim->conns[conn].generation});
+           (struct cell_event){.type = EVENT_KV_READY,
+                               .node = to,
+                               .a = conn,
+                               .b = 1,
+                               .c = sim->net.conns[conn].generation});
     return STATUS_OK;
 }
 
 static void on_close_link(void *context, uint32_t link) {
     struct back *back = context;
     struct sim *sim = back->sim;
-    uint32_t i = net_find(sim, back->node, link);
+    uint32_t i = net_find(&sim->net, back->node, link);
     if (i == SIM_CONNS)
         return;
-    const struct conn *conn = &sim->conns[i];
+    const struct conn *conn = &sim->net.conns[i];
     if (!conn->kv) {
         sim_saw(sim, SIGHT_ROUTER_SILENT);
         sim_trouble(sim, conn->node[0], conn->node[1], sim->now_ns);
     }
-    net_close(sim, i, end_of(conn, back->node, link));
+    net_close(&sim->net, i, net_end(conn, back->node, link));
 }
 
 static enum status on_push_chunk(void *context, uint32_t link, struct chunk *chunk,
                                  const uint32_t *blocks) {
     struct back *back = context;
-    uint32_t i = net_find(back->sim, back->node, link);
+    uint32_t i = net_find(&back->sim->net, back->node, link);
     if (i == SIM_CONNS)
         return STATUS_CLOSED;
-    enum status status = chunk_push(back->sim, back->node, i,
-                                    end_of(&back->sim->conns[i], back->node, link), chunk, blocks);
-    struct conn *conn = &back->sim->conns[i];
+    enum status status =
+        chunk_push(back->sim, back->node, i, net_end(&back->sim->net.conns[i], back->node, link),
+                   chunk, blocks);
+    struct wire *wire = &back->sim->wires[i];
     if (status == STATUS_BUSY)
         calm_busy(back->sim, back->node);
-    else if (conn->is_full)
+    else if (wire->is_full)
         calm_reminded(back->sim, back->node);
     else
         calm_worker_opens(back->sim, back->node, "chunk");
-    conn->is_full = status == STATUS_BUSY;
+    wire->is_full = status == STATUS_BUSY;
     return status;
 }
 
 static enum status on_take_chunk(void *context, uint32_t link, const struct chunk *chunk,
                                  const uint32_t *blocks) {
     struct back *back = context;
-    uint32_t i = net_find(back->sim, back->node, link);
+    uint32_t i = net_find(&back->sim->net, back->node, link);
     if (i == SIM_CONNS)
         return STATUS_CLOSED;
     return chunk_take(back->sim, back->node, i, chunk, blocks);
@@ -208,20 +206,21 @@ void back_start(struct sim *sim, uint32_t i) {
     bool is_sick = sim->options.sick != SICK_NONE && sim->phase == RUN_SAFETY &&
                    i + 1 == SIM_ROUTERS + sim->options.n_workers;
     sim_trouble(sim, i, i, is_sick ? UINT64_MAX / 4 : sim->now_ns);
-    sim_at(sim, sim->now_ns, (struct event){.type = EVENT_SPEAK, .node = i, .c = node->epoch});
+    sim_at(sim, sim->now_ns, (struct cell_event){.type = EVENT_SPEAK, .node = i, .c = node->epoch});
     back_after(sim, i);
 }
 
 void back_message(struct sim *sim, uint32_t i, uint32_t c, uint32_t link,
                   const struct message *message) {
-    struct conn *conn = &sim->conns[c];
+    const struct conn *conn = &sim->net.conns[c];
+    struct wire *wire = &sim->wires[c];
     struct engine *engine = sim->nodes[i].engine;
     if (sick_takes(sim, i, c, message))
         return;
     if (message->type == MESSAGE_CHUNK_ACK)
-        conn->is_full = false;
-    if (conn->shm && message->type == MESSAGE_CHUNK_ACK) {
-        if (stage_release(&conn->stage, message->u.chunk_ack.where) != STATUS_OK)
+        wire->is_full = false;
+    if (wire->shm && message->type == MESSAGE_CHUNK_ACK) {
+        if (stage_release(&wire->stage, message->u.chunk_ack.where) != STATUS_OK)
             sim_fail(sim, "bytes of a ring are acknowledged that were never put there");
         if (message->u.chunk_ack.transfer_id == 0) { /* between the shells */
             calm_reads(sim, i, message->type);
@@ -234,17 +233,17 @@ void back_message(struct sim *sim, uint32_t i, uint32_t c, uint32_t link,
     judge_ends(sim, i, link, message);
     calm_reads(sim, i, message->type);
     engine_message(engine, sim_clock(sim, i), link, message);
-    judge_worker_after(sim, i, conn, message, &eye);
+    judge_worker_after(sim, i, wire, message, &eye);
     judge_risen(sim, i, message);
     if (greets)
         judge_greeted(sim, i, message->u.hello.router_id);
-    if (conn->shm && conn->alive && message->type == MESSAGE_CHUNK)
+    if (wire->shm && conn->alive && message->type == MESSAGE_CHUNK)
         chunk_consumed(sim, c, &message->u.chunk);
 }
 
 /* Both ends said KV_HELLO and KV_WELCOME: first the accepting side may use it, then the other. */
-void back_kv_ready(struct sim *sim, const struct event *event) {
-    struct conn *conn = &sim->conns[event->a];
+void back_kv_ready(struct sim *sim, const struct cell_event *event) {
+    struct conn *conn = &sim->net.conns[event->a];
     if (!conn->alive || conn->generation != event->c || conn->closed[event->b])
         return;
     struct node *node = &sim->nodes[conn->node[event->b]];
@@ -261,11 +260,11 @@ void back_kv_ready(struct sim *sim, const struct event *event) {
                    sim->nodes[from].incarnation, accepted ? 0 : sim->options.credits, accepted);
     if (accepted && conn->alive)
         sim_at(sim, sim->now_ns + sim->options.delay_ns,
-               (struct event){.type = EVENT_KV_READY,
-                              .node = from,
-                              .a = event->a,
-                              .b = 0,
-                              .c = conn->generation});
+               (struct cell_event){.type = EVENT_KV_READY,
+                                   .node = from,
+                                   .a = event->a,
+                                   .b = 0,
+                                   .c = conn->generation});
 }
 
 /* Somebody else has the CPU: the next turn comes late, but not so late that it is a hang. */
@@ -278,7 +277,7 @@ void back_turn_late(struct sim *sim, struct node *node) {
 
 void back_look(struct sim *sim, uint32_t i) {
     struct node *node = &sim->nodes[i];
-    net_inbox(sim, i);
+    wire_inbox(sim, i);
     if (!node->up || sim_clock(sim, i) < engine_deadline(node->engine))
         return;
     calm_ticks(sim, i, true);
@@ -314,6 +313,6 @@ void back_after(struct sim *sim, uint32_t i) {
         deadline = sim->now_ns + NS_PER_US;
     if (deadline < node->tick_ns) {
         node->tick_ns = deadline;
-        sim_at(sim, deadline, (struct event){.type = EVENT_TICK, .node = i, .c = node->epoch});
+        sim_at(sim, deadline, (struct cell_event){.type = EVENT_TICK, .node = i, .c = node->epoch});
     }
 }

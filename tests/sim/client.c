@@ -152,10 +152,10 @@ static void ask(struct sim *sim, struct client *client) {
         client->used = false;
     } else if (client->used && client->cancel_at == 0) {
         sim_at(sim, sim->now_ns + draw_about(&sim->draws.clients, 20 * NS_PER_MS),
-               (struct event){.type = EVENT_CANCEL,
-                              .node = client->router,
-                              .a = (uint32_t)(client - sim->clients),
-                              .c = client->serial});
+               (struct cell_event){.type = EVENT_CANCEL,
+                                   .node = client->router,
+                                   .a = (uint32_t)(client - sim->clients),
+                                   .c = client->serial});
     }
     front_after(sim, client->router);
 }

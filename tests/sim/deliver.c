@@ -123,9 +123,9 @@ static void garble(struct sim *sim, struct conn *conn, uint32_t d, const struct 
     if (status == STATUS_OK)
         return;
     sim_saw(sim, SIGHT_UNDECODED);
-    if (++conn->n_bad[d] >= BAD_IN_A_ROW) {
+    if (++wire_of(sim, conn)->n_bad[d] >= BAD_IN_A_ROW) {
         sim_saw(sim, SIGHT_BANNED);
-        net_break(sim, (uint32_t)(conn - sim->conns), 0);
+        wire_break(sim, (uint32_t)(conn - sim->net.conns), 0);
     }
 }
 
@@ -142,7 +142,7 @@ static void hand_over(struct sim *sim, struct conn *conn, uint32_t d,
     if (node < SIM_ROUTERS)
         front_message(sim, node, link, message);
     else if (sim->nodes[node].up)
-        back_message(sim, node, (uint32_t)(conn - sim->conns), link, message);
+        back_message(sim, node, (uint32_t)(conn - sim->net.conns), link, message);
     sim->speaker = SIM_NO_NODE;
 }
 
@@ -163,7 +163,7 @@ void deliver_packet(struct sim *sim, struct conn *conn, uint32_t d, const struct
         sim_fail(sim, "a %s cannot be decoded: %s", message_name(packet->type), error.text);
         return;
     }
-    conn->n_bad[d] = 0;
+    wire_of(sim, conn)->n_bad[d] = 0;
     sim->raw = frames.raw;
     sim->n_raw = frames.n_raw;
     hand_over(sim, conn, d, &message);

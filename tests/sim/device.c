@@ -159,7 +159,7 @@ static void start_device(struct sim *sim, uint32_t i, const struct flight *fligh
     uint64_t key = sim->nodes[i].epoch << 32 | flight->number;
     for (uint32_t g = 0; g < groups; g++)
         sim_at(sim, sim->now_ns + flight->lasts_ns * (g + 1) / groups,
-               (struct event){.type = EVENT_LAYERS, .node = i, .a = g, .c = key});
+               (struct cell_event){.type = EVENT_LAYERS, .node = i, .a = g, .c = key});
 }
 
 /* The older step has chosen: the device goes on with the one ahead. */
@@ -175,9 +175,9 @@ static void read_later(struct sim *sim, uint32_t i, uint64_t delay_ns) {
     const struct flight *flight = &node->flights[0];
     uint64_t at_ns = sim->now_ns + delay_ns;
     note_silence(sim, i, flight, at_ns - flight->begin_ns);
-    sim_at(
-        sim, at_ns,
-        (struct event){.type = EVENT_RESULTS, .node = i, .c = node->epoch << 32 | flight->number});
+    sim_at(sim, at_ns,
+           (struct cell_event){
+               .type = EVENT_RESULTS, .node = i, .c = node->epoch << 32 | flight->number});
 }
 
 static void go_ahead(struct sim *sim, uint32_t i) {
@@ -232,7 +232,7 @@ static void read_results(struct sim *sim, uint32_t i, bool at_once) {
     }
 }
 
-void device_results(struct sim *sim, const struct event *event) {
+void device_results(struct sim *sim, const struct cell_event *event) {
     struct node *node = &sim->nodes[event->node];
     const struct flight *flight = &node->flights[0];
     if (node->up && node->in_step && flight->computed &&
@@ -240,7 +240,7 @@ void device_results(struct sim *sim, const struct event *event) {
         read_results(sim, event->node, event->a);
 }
 
-void device_layers(struct sim *sim, const struct event *event) {
+void device_layers(struct sim *sim, const struct cell_event *event) {
     struct node *node = &sim->nodes[event->node];
     if (!node->up || event->c >> 32 != node->epoch || !node->in_step)
         return;

@@ -76,9 +76,10 @@ void fault_crash(struct sim *sim, uint32_t i, uint64_t down_ns) {
         engine_free(node->engine);
         node->engine = NULL;
     }
-    net_node_died(sim, i);
+    /* A dead host says nothing; a dead process's connections are closed by its kernel. */
+    net_node_died(&sim->net, i, sim->mute_deaths ? 6 * NS_PER_S : sim->options.delay_ns);
     sim_at(sim, sim->now_ns + down_ns,
-           (struct event){.type = EVENT_RESTART, .node = SIM_NO_NODE, .a = i});
+           (struct cell_event){.type = EVENT_RESTART, .node = SIM_NO_NODE, .a = i});
 }
 
 static void pause(struct sim *sim, uint32_t i, uint64_t ns) {
@@ -89,11 +90,12 @@ static void pause(struct sim *sim, uint32_t i, uint64_t ns) {
     sim->counts.pauses++;
     node->paused_until_ns = sim->now_ns + ns;
     sim_trouble(sim, i, i, node->paused_until_ns);
-    sim_at(sim, node->paused_until_ns,
-           (struct event){.type = EVENT_RESUME, .node = i, .b = (uint32_t)node->epoch, .c = ns});
+    sim_at(
+        sim, node->paused_until_ns,
+        (struct cell_event){.type = EVENT_RESUME, .node = i, .b = (uint32_t)node->epoch, .c = ns});
 }
 
-void fault_resume(struct sim *sim, const struct event *event) {
+void fault_resume(struct sim *sim, const struct cell_event *event) {
     struct node *node = &sim->nodes[event->node];
     if (!node->up || (uint32_t)node->epoch != event->b || !node->router)
         return;
@@ -110,17 +112,17 @@ static void block(struct sim *sim, uint32_t from, uint32_t to, uint64_t ns) {
 
 static void break_some(struct sim *sim, bool kv) {
     uint32_t n = 0, chosen = 0;
-    for (uint32_t i = 0; i < sim->n_conns; i++) {
-        if (sim->conns[i].alive && sim->conns[i].kv == kv &&
+    for (uint32_t i = 0; i < sim->net.n_conns; i++) {
+        if (sim->net.conns[i].alive && sim->net.conns[i].kv == kv &&
             random_below(&sim->draws.faults, ++n) == 0)
             chosen = i;
     }
     if (n == 0)
         return;
-    sim_trace(sim, "connection %u-%u breaks", sim->conns[chosen].node[0],
-              sim->conns[chosen].node[1]);
+    sim_trace(sim, "connection %u-%u breaks", sim->net.conns[chosen].node[0],
+              sim->net.conns[chosen].node[1]);
     sim->counts.breaks++;
-    net_break(sim, chosen, draw_about(&sim->draws.faults, 10 * NS_PER_MS));
+    wire_break(sim, chosen, draw_about(&sim->draws.faults, 10 * NS_PER_MS));
 }
 
 static void cancel_storm(struct sim *sim) {
@@ -129,7 +131,7 @@ static void cancel_storm(struct sim *sim) {
         if (!client->used || !draw_chance(&sim->draws.faults, 90))
             continue;
         sim_at(sim, sim->now_ns + draw_about(&sim->draws.faults, 50 * NS_PER_MS),
-               (struct event){
+               (struct cell_event){
                    .type = EVENT_CANCEL, .node = client->router, .a = i, .c = client->serial});
     }
 }
@@ -307,7 +309,7 @@ void fault_strike(struct sim *sim) {
         strike(sim, (enum kind)kind);
     }
     sim_at(sim, sim->now_ns + 1 + draw_about(&sim->draws.faults, sim->options.fault_ns),
-           (struct event){.type = EVENT_FAULT, .node = SIM_NO_NODE});
+           (struct cell_event){.type = EVENT_FAULT, .node = SIM_NO_NODE});
 }
 
 /* From here on nothing goes wrong any more. Pauses end by themselves: what waits for their end

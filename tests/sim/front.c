@@ -21,12 +21,12 @@ static void on_open_link(void *context, uint32_t slot, const struct announce *an
     struct sim *sim = front->sim;
     uint32_t to = (uint32_t)strtoul(announce->endpoint, NULL, 10);
     ASSERT(slot < SIM_SLOTS && to >= SIM_ROUTERS && to < SIM_NODES);
-    uint32_t conn = net_open(sim, front->node, slot, to, false);
+    uint32_t conn = net_open(&sim->net, front->node, slot, to, false);
     sim->nodes[front->node].conn_of_slot[slot] = conn + 1;
     const struct node *worker = &sim->nodes[to];
     if (!worker->up || worker->incarnation != announce->incarnation) {
-        sim->conns[conn].closed[1] = true; /* nobody listens there */
-        net_break(sim, conn, sim->options.delay_ns);
+        sim->net.conns[conn].closed[1] = true; /* nobody listens there */
+        wire_break(sim, conn, sim->options.delay_ns);
     }
 }
 
@@ -35,7 +35,7 @@ static void on_close_link(void *context, uint32_t slot) {
     struct node *node = &front->sim->nodes[front->node];
     ASSERT(node->conn_of_slot[slot] != 0);
     judge_router_closes(front->sim, front->node, slot);
-    net_close(front->sim, node->conn_of_slot[slot] - 1, 0);
+    net_close(&front->sim->net, node->conn_of_slot[slot] - 1, 0);
     node->conn_of_slot[slot] = 0;
 }
 
@@ -47,8 +47,8 @@ static void on_send(void *context, uint32_t slot, const struct message *message)
     judge_router_sends(sim, front->node, slot, message);
     calm_router_sends(sim, front->node, slot, message);
     /* A shell that cannot get rid of its queue gives the link up. */
-    if (net_send(sim, conn - 1, 0, message, 4096) == STATUS_BUSY)
-        net_break(sim, conn - 1, 0);
+    if (wire_send(sim, conn - 1, 0, message, 4096) == STATUS_BUSY)
+        wire_break(sim, conn - 1, 0);
 }
 
 static void on_tokens(void *context, uint64_t user, const struct token_run *run) {
@@ -197,5 +197,5 @@ void front_after(struct sim *sim, uint32_t i) {
     node->tick_ns =
         deadline; /* as the shell does: the last word of the core counts, not its first */
     if (deadline != UINT64_MAX)
-        sim_at(sim, deadline, (struct event){.type = EVENT_TICK, .node = i, .c = node->epoch});
+        sim_at(sim, deadline, (struct cell_event){.type = EVENT_TICK, .node = i, .c = node->epoch});
 }

@@ -23,7 +23,7 @@ struct judge_eye {
     bool asks;           /* a RESEND for tokens that this worker has */
 };
 struct judge_eye judge_worker_before(struct sim *sim, uint32_t node, const struct message *message);
-void judge_worker_after(struct sim *sim, uint32_t node, const struct conn *conn,
+void judge_worker_after(struct sim *sim, uint32_t node, const struct wire *wire,
                         const struct message *message, const struct judge_eye *eye);
 
 /* judge_router.c: where requests go, and which workers are given up */

@@ -282,8 +282,8 @@ static void judge_peer_link(struct sim *sim, uint32_t node, const struct peer_li
     if (peer_link->kind != PEER_LINK_KV_OUT || !peer_link->ready || peer_link->broken ||
         peer_link->n_in_flight >= peer_link->credits)
         return;
-    uint32_t conn = net_find(sim, node, peer_link->link);
-    if (conn == SIM_CONNS || sim->conns[conn].is_full)
+    uint32_t conn = net_find(&sim->net, node, peer_link->link);
+    if (conn == SIM_CONNS || sim->wires[conn].is_full)
         return;
     list_each_entry(sequence, &peer_link->transfers, const struct sequence, of_link) {
         for (uint32_t g = 0; g < engine->n_groups && !sequence->handoff.commit_sent; g++) {

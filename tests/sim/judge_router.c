@@ -330,7 +330,7 @@ void judge_router_closes(struct sim *sim, uint32_t router, uint32_t slot) {
         (view.state != SLOT_READY && view.state != SLOT_DRAINING))
         return;
     sim_saw(sim, SIGHT_SUPERSEDED);
-    judge_silence(sim, router, slot, sim->conns[node->conn_of_slot[slot] - 1].node[1], NS_PER_S,
+    judge_silence(sim, router, slot, sim->net.conns[node->conn_of_slot[slot] - 1].node[1], NS_PER_S,
                   "supersedes");
 }
 
@@ -357,7 +357,7 @@ static void judge_fence(struct sim *sim, uint32_t router, uint32_t slot, uint32_
 void judge_router_sends(struct sim *sim, uint32_t router, uint32_t slot,
                         const struct message *message) {
     const struct node *node = &sim->nodes[router];
-    uint32_t to = sim->conns[node->conn_of_slot[slot] - 1].node[1];
+    uint32_t to = sim->net.conns[node->conn_of_slot[slot] - 1].node[1];
     struct worker_view view;
     switch (message->type) {
     case MESSAGE_RESERVE: {

@@ -229,13 +229,13 @@ static void judge_resend(struct sim *sim, uint32_t i, const struct message *mess
     sim->asked = (struct request_id){0};
 }
 
-void judge_worker_after(struct sim *sim, uint32_t i, const struct conn *conn,
+void judge_worker_after(struct sim *sim, uint32_t i, const struct wire *wire,
                         const struct message *message, const struct judge_eye *eye) {
     const struct engine *engine = sim->nodes[i].engine;
     if (eye->asks)
         judge_resend(sim, i, message);
     if (engine->figures.n_handoffs_in > eye->n_in)
-        sim_saw(sim, conn->shm ? SIGHT_HANDOFF_SHM : SIGHT_HANDOFF_TCP);
+        sim_saw(sim, wire->shm ? SIGHT_HANDOFF_SHM : SIGHT_HANDOFF_TCP);
     else if (engine->pool.counts[KV_RESERVED] < eye->n_reserved)
         sim_saw(sim, SIGHT_QUARANTINE);
     if (message->type == MESSAGE_CHUNK && eye->n_chunks != UINT32_MAX &&

@@ -51,7 +51,7 @@ void sick_draw(struct sim *sim) {
 
 static void reply(struct sim *sim, uint32_t conn, uint64_t session, struct message message) {
     message.session = session;
-    if (net_send(sim, conn, 1, &message, sim->options.hwm) == STATUS_BUSY)
+    if (wire_send(sim, conn, 1, &message, sim->options.hwm) == STATUS_BUSY)
         sim_trace(sim, "the sick worker's answer has no room");
 }
 

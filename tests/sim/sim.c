@@ -17,7 +17,7 @@
 #define JUDGE_EVERY  16              /* events: how often a touched node's ledgers are walked */
 #define STILL_EVENTS 1000000
 
-void sim_at(struct sim *sim, uint64_t at_ns, struct event event) {
+void sim_at(struct sim *sim, uint64_t at_ns, struct cell_event event) {
     event.at_ns = at_ns > sim->now_ns ? at_ns : sim->now_ns;
     event.serial = ++sim->serial;
     heap_push(&sim->heap, &event);
@@ -85,7 +85,7 @@ static bool reaches(const struct sim *sim, uint32_t from, uint32_t to) {
     return sim->blocked_until_ns[from][to] <= sim->now_ns;
 }
 
-static void speak(struct sim *sim, const struct event *event) {
+static void speak(struct sim *sim, const struct cell_event *event) {
     struct node *node = &sim->nodes[event->node];
     if (!node->up || node->epoch != event->c)
         return;
@@ -95,13 +95,13 @@ static void speak(struct sim *sim, const struct event *event) {
                 sim,
                 sim->now_ns + sim->options.delay_ns +
                     draw_about(&sim->draws.net, sim->options.delay_ns),
-                (struct event){
+                (struct cell_event){
                     .type = EVENT_ANNOUNCE, .node = r, .a = event->node, .c = node->incarnation});
     }
     sim_at(sim, sim->now_ns + NS_PER_S, *event);
 }
 
-static void announce(struct sim *sim, const struct event *event) {
+static void announce(struct sim *sim, const struct cell_event *event) {
     struct node *node = &sim->nodes[event->node];
     if (!node->up)
         return;
@@ -111,7 +111,7 @@ static void announce(struct sim *sim, const struct event *event) {
     router_announce(node->router, sim_clock(sim, event->node), &announce);
 }
 
-static void tick(struct sim *sim, const struct event *event) {
+static void tick(struct sim *sim, const struct cell_event *event) {
     struct node *node = &sim->nodes[event->node];
     if (!node->up || node->epoch != event->c || node->tick_ns > sim->now_ns)
         return;
@@ -127,10 +127,10 @@ static void client_comes(struct sim *sim) {
         return;
     client_arrive(sim, false);
     sim_at(sim, sim->now_ns + 1 + draw_about(&sim->draws.clients, sim->options.client_ns),
-           (struct event){.type = EVENT_CLIENT, .node = SIM_NO_NODE});
+           (struct cell_event){.type = EVENT_CLIENT, .node = SIM_NO_NODE});
 }
 
-static void cancel(struct sim *sim, const struct event *event) {
+static void cancel(struct sim *sim, const struct cell_event *event) {
     struct client *client = &sim->clients[event->a];
     if (!client->used || client->serial != event->c)
         return;
@@ -188,7 +188,7 @@ static void next_phase(struct sim *sim) {
         return;
     }
     sim_at(sim, sim->now_ns + 250 * NS_PER_MS,
-           (struct event){.type = EVENT_PHASE, .node = SIM_NO_NODE});
+           (struct cell_event){.type = EVENT_PHASE, .node = SIM_NO_NODE});
 }
 
 static void restart(struct sim *sim, uint32_t i) {
@@ -201,17 +201,12 @@ static void restart(struct sim *sim, uint32_t i) {
         back_start(sim, i);
 }
 
-static void dispatch(struct sim *sim, const struct event *event) {
+static void dispatch(struct sim *sim, const struct cell_event *event) {
+    if (event->type < CELL_TYPES) {
+        net_event(&sim->net, event);
+        return;
+    }
     switch (event->type) {
-    case EVENT_PACKET:
-        net_packet(sim, event);
-        return;
-    case EVENT_STRAY:
-        net_stray(sim, event);
-        return;
-    case EVENT_BROKEN:
-        net_broken(sim, event);
-        return;
     case EVENT_KV_READY:
         back_kv_ready(sim, event);
         return;
@@ -265,7 +260,7 @@ static void judge_time(struct sim *sim, uint64_t at_ns) {
 }
 
 static void run_event(struct sim *sim) {
-    struct event event = heap_pop(&sim->heap);
+    struct cell_event event = heap_pop(&sim->heap);
     judge_time(sim, event.at_ns);
     sim->now_ns = event.at_ns;
     sim->counts.events++;
@@ -301,21 +296,21 @@ static void begin(struct sim *sim) {
     seed_draws(sim);
     sim->now_ns = BEGIN_NS;
     sim->speaker = SIM_NO_NODE;
-    sim->conns = calloc(SIM_CONNS, sizeof *sim->conns);
     sim->clients = calloc(SIM_CLIENTS, sizeof *sim->clients);
-    if (!sim->conns || !sim->clients || codec_init(&sim->codec) != STATUS_OK ||
-        codec_init(&sim->reader) != STATUS_OK)
+    if (!sim->clients || codec_init(&sim->reader) != STATUS_OK)
         abort();
     options_draw(sim);
+    wire_init(sim);
     calm_begin(sim);
     for (uint32_t i = 0; i < sim->options.n_routers; i++)
         front_start(sim, i);
     for (uint32_t i = 0; i < sim->options.n_workers; i++)
         back_start(sim, SIM_ROUTERS + i);
-    sim_at(sim, BEGIN_NS + NS_PER_S, (struct event){.type = EVENT_CLIENT, .node = SIM_NO_NODE});
+    sim_at(sim, BEGIN_NS + NS_PER_S,
+           (struct cell_event){.type = EVENT_CLIENT, .node = SIM_NO_NODE});
     if (sim->options.fault_ns > 0)
         sim_at(sim, BEGIN_NS + 2 * NS_PER_S,
-               (struct event){.type = EVENT_FAULT, .node = SIM_NO_NODE});
+               (struct cell_event){.type = EVENT_FAULT, .node = SIM_NO_NODE});
 }
 
 void sim_fini(struct sim *sim) {
@@ -324,11 +319,10 @@ void sim_fini(struct sim *sim) {
         engine_free(sim->nodes[i].engine);
         free(sim->nodes[i].kv);
     }
-    net_fini(sim);
+    wire_fini(sim);
     calm_fini(sim);
     free(sim->clients);
     heap_fini(&sim->heap);
-    codec_fini(&sim->codec);
     codec_fini(&sim->reader);
 }
 
@@ -349,7 +343,7 @@ void sim_run(struct sim *sim, uint64_t seed, const struct limits *limits, uint64
             sim->counts.events - sim->counts.timers >= limits->n_events) {
             enter(sim, RUN_HEALED);
             fault_heal(sim);
-            sim_at(sim, sim->now_ns, (struct event){.type = EVENT_PHASE, .node = SIM_NO_NODE});
+            sim_at(sim, sim->now_ns, (struct cell_event){.type = EVENT_PHASE, .node = SIM_NO_NODE});
         }
         run_event(sim);
     }

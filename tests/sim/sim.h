@@ -17,6 +17,7 @@
 #include "tests/sim/oracle.h"
 #include "tests/sim/sick.h"
 #include "tests/sim/sights.h"
+#include "tools/cell/net.h"
 #include "worker/core/engine.h"
 #include "worker/step/budget.h"
 #include "worker/transport/stage.h"
@@ -43,73 +44,30 @@
 #define SIM_BATCH       24  /* rows of a step, at most */
 #define JUDGE_TOMBS     128 /* fewer than a worker remembers */
 #define SIM_PREFIX_KEY  7
-#define SIM_NO_NODE     UINT32_MAX
+#define SIM_NO_NODE     CELL_NO_NODE
 #define SIM_BLOCK_BYTES (SIM_TOKENS * 8)
 #define SIM_RING_BYTES  (1u << 13)
 
+/* Types of events, beside those of the network. Those of a paused node wait. */
 enum event_type {
-    EVENT_NONE,
-    EVENT_PACKET,   /* a: connection, b: direction, c: its generation */
-    EVENT_STRAY,    /* the same; b: direction and, above its lowest bit, the stray's number */
-    EVENT_BROKEN,   /* a: connection, b: end that learns of it, c: its generation */
-    EVENT_KV_READY, /* a: connection, c: its generation */
-    EVENT_ANNOUNCE, /* node: router; a: worker, c: its incarnation when it spoke */
-    EVENT_SPEAK,    /* node: worker: its next announcement */
-    EVENT_TICK,     /* node, c: epoch */
-    EVENT_LAYERS,   /* node: worker, a: layer group, c: epoch and step */
-    EVENT_CLIENT,   /* a new client arrives */
-    EVENT_CANCEL,   /* a: client, c: its serial */
-    EVENT_FAULT,    /* something breaks */
-    EVENT_RESTART,  /* a: node */
-    EVENT_RESUME,   /* node: it was paused; c: for how long */
-    EVENT_PHASE,    /* the next phase of the run */
-    EVENT_RESULTS,  /* node: worker, c: epoch and step: its host reads what was chosen */
+    EVENT_KV_READY = CELL_TYPES, /* a: connection, b: end, c: its generation */
+    EVENT_ANNOUNCE,              /* node: router; a: worker, c: its incarnation when it spoke */
+    EVENT_SPEAK,                 /* node: worker: its next announcement */
+    EVENT_TICK,                  /* node, c: epoch */
+    EVENT_LAYERS,                /* node: worker, a: layer group, c: epoch and step */
+    EVENT_CLIENT,                /* a new client arrives */
+    EVENT_CANCEL,                /* a: client, c: its serial */
+    EVENT_FAULT,                 /* something breaks */
+    EVENT_RESTART,               /* a: node */
+    EVENT_RESUME,                /* node: it was paused; c: for how long */
+    EVENT_PHASE,                 /* the next phase of the run */
+    EVENT_RESULTS, /* node: worker, c: epoch and step: its host reads what was chosen */
     EVENT_TYPES
 };
 
-struct event {
-    uint64_t at_ns;
-    uint64_t serial;
-    enum event_type type;
-    uint32_t node; /* paused nodes' events wait; SIM_NO_NODE: nobody's */
-    uint32_t a;
-    uint32_t b;
-    uint64_t c;
-};
-
-struct heap {
-    struct event *events; /* owned */
-    uint32_t n;
-    uint32_t capacity;
-};
-
-struct packet {
-    struct packet *next;
-    size_t n_head;
-    size_t n_raw; /* 0: no raw frame */
-    uint32_t number;
-    enum message_type type;
-    struct attempt_id about; /* of RESERVE, SUBMIT and CANCEL */
-    uint8_t bytes[];
-};
-
-/* A two-way connection: end 0 opened it. Order is kept (but for strays); what is under way is lost
- * when it breaks. */
-struct conn {
-    bool alive;
-    bool kv;
-    uint64_t generation;
-    uint32_t node[2];
-    uint32_t link[2]; /* the name each side's core has for it */
-    bool closed[2];   /* that side knows it is over */
-    struct packet *head[2];
-    struct packet *tail[2]; /* by direction: from end d to end 1 - d */
-    struct packet *strays;  /* copies and latecomers, delivered out of order */
-    uint32_t n_strays;      /* ever */
-    uint32_t n_queued[2];
-    uint32_t n_bad[2]; /* messages in a row that did not decode */
-    uint64_t last_ns[2];
-    uint64_t seq[2];
+/* What the simulator keeps of a connection beside the network: by its number. */
+struct wire {
+    uint32_t n_bad[2]; /* messages in a row that did not decode, by direction */
     /* of a KV link whose bytes go through a ring of the sender's memory */
     bool is_full; /* a chunk met BUSY, and no acknowledgement has come since */
     bool shm;
@@ -197,13 +155,12 @@ struct node {
     struct router *router;
     struct engine *engine;
     uint32_t conn_of_slot[SIM_SLOTS]; /* routers: conn + 1; 0: none */
-    uint32_t next_link;               /* workers */
     uint64_t *kv;                     /* workers: owned (layers, blocks, tokens) */
     uint32_t n_blocks;
     uint32_t context;         /* workers: most tokens of a sequence */
     struct flight flights[2]; /* workers: the older one first */
     bool in_step;
-    struct event inbox[SIM_INBOX]; /* packets that came during a step */
+    struct cell_event inbox[SIM_INBOX]; /* packets that came during a step */
     uint32_t n_inbox;
     uint64_t n_steps;
     uint64_t step_begin_ns; /* or the end of the one before, if that came later */
@@ -342,14 +299,13 @@ struct sim {
     enum phase_of_run phase;
     struct heap heap;
     struct node nodes[SIM_NODES];
-    struct conn *conns;                              /* owned (SIM_CONNS) */
-    uint32_t n_conns;                                /* that were ever used */
+    struct net net;
+    struct wire *wires;                              /* owned (SIM_CONNS): of net.conns */
     struct client *clients;                          /* owned (SIM_CLIENTS) */
     uint64_t blocked_until_ns[SIM_NODES][SIM_NODES]; /* from, to: nothing arrives before */
     uint64_t trouble_ns[SIM_NODES][SIM_NODES];       /* sim_trouble() */
     struct eater eaters[SIM_EATERS];
     bool mute_deaths;    /* a crash is not seen as a closed connection for a while */
-    struct codec codec;  /* encodes */
     struct codec reader; /* decodes */
     struct counts counts;
     uint64_t trace_hash;
@@ -379,18 +335,13 @@ struct sim {
     size_t n_raw;
 };
 
-/* heap.c */
-void heap_push(struct heap *heap, const struct event *event);
-struct event heap_pop(struct heap *heap);
-void heap_fini(struct heap *heap);
-
 /* draw.c */
 bool draw_chance(struct random *random, uint64_t percent);
 uint64_t draw_between(struct random *random, uint64_t low, uint64_t high); /* both included */
 uint64_t draw_about(struct random *random, uint64_t mean); /* exponential-like, at most 8 means */
 
 /* sim.c */
-void sim_at(struct sim *sim, uint64_t at_ns, struct event event);
+void sim_at(struct sim *sim, uint64_t at_ns, struct cell_event event);
 void sim_fail(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void sim_trace(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void sim_saw(struct sim *sim, enum sight sight);
@@ -407,19 +358,14 @@ uint64_t sim_true_ns(const struct sim *sim, uint32_t node, uint64_t local_ns);
 void sim_trouble(struct sim *sim, uint32_t a, uint32_t b, uint64_t until_ns);
 uint64_t sim_trouble_ns(const struct sim *sim, uint32_t router, uint32_t worker);
 
-/* net.c */
-uint32_t net_open(struct sim *sim, uint32_t from, uint32_t from_link, uint32_t to, bool kv);
-enum status net_send(struct sim *sim, uint32_t conn, uint32_t end, const struct message *message,
-                     uint32_t hwm);
-void net_close(struct sim *sim, uint32_t conn, uint32_t end);      /* by that end's own wish */
-void net_break(struct sim *sim, uint32_t conn, uint64_t delay_ns); /* both ends learn of it */
-void net_node_died(struct sim *sim, uint32_t node);
-void net_packet(struct sim *sim, const struct event *event);
-void net_stray(struct sim *sim, const struct event *event);
-void net_inbox(struct sim *sim, uint32_t node); /* what came during a step */
-void net_broken(struct sim *sim, const struct event *event);
-uint32_t net_find(const struct sim *sim, uint32_t node, uint32_t link); /* SIM_CONNS: none */
-void net_fini(struct sim *sim);
+/* wire.c: what goes wrong on the network's way, and what else belongs to a connection */
+void wire_init(struct sim *sim); /* once the options are drawn */
+void wire_fini(struct sim *sim);
+struct wire *wire_of(struct sim *sim, const struct conn *conn);
+enum status wire_send(struct sim *sim, uint32_t conn, uint32_t end, const struct message *message,
+                      uint32_t hwm);
+void wire_break(struct sim *sim, uint32_t conn, uint64_t delay_ns); /* both ends learn of it */
+void wire_inbox(struct sim *sim, uint32_t node);                    /* what came during a step */
 
 /* deliver.c: what happens to a packet on its last inch */
 void deliver_packet(struct sim *sim, struct conn *conn, uint32_t d, const struct packet *packet);
@@ -435,7 +381,7 @@ void front_after(struct sim *sim, uint32_t node); /* after every event: timer, d
 void back_start(struct sim *sim, uint32_t node);
 void back_message(struct sim *sim, uint32_t node, uint32_t conn, uint32_t link,
                   const struct message *message);
-void back_kv_ready(struct sim *sim, const struct event *event);
+void back_kv_ready(struct sim *sim, const struct cell_event *event);
 void back_tick(struct sim *sim, uint32_t node);
 void back_look(struct sim *sim, uint32_t node); /* as the shell: it reads, then the clock counts */
 void back_turn_late(struct sim *sim, struct node *node); /* perhaps: where a CPU is stolen */
@@ -443,8 +389,8 @@ void back_after(struct sim *sim, uint32_t node);
 
 /* device.c: a worker's steps: what is computed, and when its host knows */
 void device_step(struct sim *sim, uint32_t node); /* plans one, when none is in flight */
-void device_layers(struct sim *sim, const struct event *event);
-void device_results(struct sim *sim, const struct event *event);
+void device_layers(struct sim *sim, const struct cell_event *event);
+void device_results(struct sim *sim, const struct cell_event *event);
 
 /* chunk.c: KV bytes, riding along or through a ring */
 enum status chunk_push(struct sim *sim, uint32_t node, uint32_t conn, uint32_t end,
@@ -476,7 +422,7 @@ bool answer_fills_context(const struct sim *sim, const struct client *client);
 void options_draw(struct sim *sim);
 
 /* fault.c */
-void fault_resume(struct sim *sim, const struct event *event);
+void fault_resume(struct sim *sim, const struct cell_event *event);
 void fault_strike(struct sim *sim);
 void fault_heal(struct sim *sim);
 void fault_crash(struct sim *sim, uint32_t node, uint64_t down_ns);
