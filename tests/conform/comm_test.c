@@ -23,9 +23,16 @@
 const char *const suite_name = "comm";
 const double suite_timeout_s = 240;
 
-/* One kind so far, and sizes from one rank to more than there are cores. */
-enum { N_KINDS = 1, N_SIZES = 5 };
+/* From one rank to more than there are cores. */
+enum { N_SIZES = 5 };
 static const uint32_t sizes[N_SIZES] = {1, 2, 3, 4, 8};
+
+static int count_kinds(void) {
+    int n = 0;
+    while (comm_table[n])
+        n++;
+    return n;
+}
 
 enum { N_FLOATS = 3000, N_LONG = 150001, N_TURNS = 200 };
 
@@ -179,8 +186,8 @@ static void life_of_sums(struct group *group, uint32_t rank) {
 
 /* Every kind and size, for few numbers and for so many that each rank adds up a slice of them. */
 static void open_for_sums(struct group *group, int i) {
-    int kind = i % (N_KINDS * N_SIZES) / N_SIZES;
-    size_t n_floats = i < N_KINDS * N_SIZES ? N_FLOATS : 7 * N_FLOATS;
+    int n = count_kinds() * N_SIZES, kind = i % n / N_SIZES;
+    size_t n_floats = i < n ? N_FLOATS : 7 * N_FLOATS;
     group_open_for(group, kind, sizes[i % N_SIZES], n_floats);
 }
 
@@ -368,7 +375,8 @@ START_TEST(ranks_that_want_different_things_end_the_group) {
     static life *const lives[] = {life_of_other_sizes, life_of_other_operations,
                                   life_of_operations_of_equal_size, life_of_columns_outside};
     struct group group;
-    ck_assert_uint_gt(sizes[_i % N_SIZES], 1); /* one rank disagrees with nobody */
+    if (sizes[_i % N_SIZES] == 1)
+        return; /* one rank cannot disagree */
     for (int i = 0; i < 2 * (int)(sizeof lives / sizeof *lives); i++) {
         group_open(&group, _i / N_SIZES, sizes[_i % N_SIZES]);
         (i % 2 ? run_processes : run_threads)(&group, lives[i / 2]);
@@ -398,23 +406,19 @@ START_TEST(memory_that_holds_no_group_is_refused) {
 }
 END_TEST
 
-START_TEST(table_is_as_long_as_the_tests_believe) {
-    int n = 0;
-    while (comm_table[n])
-        n++;
-    ck_assert_int_eq(n, N_KINDS);
+START_TEST(ranks_of_a_host_take_the_first_kind) {
     ck_assert_ptr_eq(comm_kind_of_host(), comm_table[0]);
 }
 END_TEST
 
 void suite_add(TCase *tests) {
-    int n = N_KINDS * N_SIZES;
-    tcase_add_test(tests, table_is_as_long_as_the_tests_believe);
+    int n = count_kinds() * N_SIZES;
+    tcase_add_test(tests, ranks_of_a_host_take_the_first_kind);
     tcase_add_loop_test(tests, sums_have_the_same_bits_on_every_rank_of_threads, 0, 2 * n);
     tcase_add_loop_test(tests, sums_have_the_same_bits_on_every_rank_of_processes, 0, 2 * n);
     tcase_add_loop_test(tests, columns_of_all_ranks_come_to_rank_0, 0, n);
     tcase_add_loop_test(tests, nobody_leaves_a_barrier_before_the_slowest_has_come, 0, n);
     tcase_add_loop_test(tests, an_end_wakes_all_who_wait_for_a_lost_rank, 0, n);
-    tcase_add_loop_test(tests, ranks_that_want_different_things_end_the_group, 1, n);
-    tcase_add_loop_test(tests, memory_that_holds_no_group_is_refused, 0, N_KINDS);
+    tcase_add_loop_test(tests, ranks_that_want_different_things_end_the_group, 0, n);
+    tcase_add_loop_test(tests, memory_that_holds_no_group_is_refused, 0, count_kinds());
 }
