@@ -33,7 +33,7 @@ struct router_config {
     uint32_t max_workers;
     uint32_t max_prompt; /* tokens; and ids of one SUBMIT */
     uint32_t n_vocab;    /* token ids are below it: others are a worker's failure */
-    const char *policy;  /* round_robin, least_load, two_choices, prefix_affinity */
+    const char *policy;  /* of a row of policy/policy.c */
     enum roles roles;
     uint32_t local_prefill_tokens;
     uint64_t no_worker_wait_ns;          /* running requests wait this long for a worker */

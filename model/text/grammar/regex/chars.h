@@ -63,8 +63,6 @@ void chars_of_texts(const struct span *texts, size_t n, uint32_t n_max, struct c
 
 /* Whether a text is of it; no anchors. False for what is not valid UTF-8, or without memory. */
 bool chars_match(const struct chars *chars, struct span text);
-/* Whether no text is. */
-bool chars_is_empty(const struct chars *chars);
 
 /* Writes its texts between two nodes of a program; `is_json`: as a JSON string spells them. */
 void chars_write(const struct chars *chars, struct program *program, bool is_json, uint32_t from,

@@ -202,19 +202,6 @@ bool chars_match(const struct chars *chars, struct span text) {
     return is_in;
 }
 
-bool chars_is_empty(const struct chars *chars) {
-    struct places seen;
-    if (chars->status != STATUS_OK || !places_init(&seen, chars))
-        return false;
-    places_add(&seen, chars->start);
-    for (uint32_t i = 0; i < seen.n; i++)
-        for (uint32_t e = chars->first[seen.at[i]]; e != NONE; e = chars->edges[e].next)
-            places_add(&seen, chars->edges[e].to);
-    bool is_empty = !seen.is_in[chars->end];
-    places_fini(&seen);
-    return is_empty;
-}
-
 static int compare_points(const void *left, const void *right) {
     uint32_t a = *(const uint32_t *)left;
     uint32_t b = *(const uint32_t *)right;
