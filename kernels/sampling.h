@@ -110,10 +110,14 @@ static inline bool sampling_wants_seen(const struct sample_params *params) {
     return params->presence != 0.0f || params->frequency != 0.0f || params->repetition != 1.0f;
 }
 
+/* Does sampling_edit() change the logits? */
+EVERYWHERE bool sampling_edits(const struct sample_params *params) {
+    return params->n_bias != 0 || params->n_allowed != 0 || params->n_seen != 0;
+}
+
 /* Does anything change the logits before the choice? */
 EVERYWHERE bool sampling_has_edits(const struct sample_params *params) {
-    return params->n_bias != 0 || params->n_allowed != 0 || params->n_seen != 0 ||
-           params->allowed_bits;
+    return sampling_edits(params) || params->allowed_bits;
 }
 
 /* Is it by its edits that a row has no token, one whose own logits have this maximum (NaN where one of them is)? */
@@ -156,7 +160,7 @@ EVERYWHERE float sampling_biased(float x, float bias) {
     return x > -INFINITY && bias > -INFINITY ? sampling_clamped(x + bias) : -INFINITY;
 }
 
-/* Takes out what no bit allows. */
+/* Takes out what no bit allows; before the edits, which bring nothing back. */
 static inline void sampling_mask(float *logits, uint32_t n_vocab, const uint32_t *bits) {
     for (uint32_t begin = 0; begin < n_vocab; begin += 32) {
         uint32_t n = n_vocab - begin < 32 ? n_vocab - begin : 32;
@@ -166,8 +170,8 @@ static inline void sampling_mask(float *logits, uint32_t n_vocab, const uint32_t
     }
 }
 
-/* Applies repetition, frequency and presence, then bias, then the allowed set and the allowed bits. Ids at
- * or above n_vocab are ignored. allowed: scratch (n_vocab). */
+/* Applies repetition, frequency and presence, then bias, then the allowed set. Ids at or above n_vocab are
+ * ignored. allowed: scratch (n_vocab). */
 static inline void sampling_edit(float *logits, uint32_t n_vocab,
                                  const struct sample_params *params, float *allowed) {
     for (uint32_t i = 0; i < params->n_seen; i++) {
@@ -180,8 +184,6 @@ static inline void sampling_edit(float *logits, uint32_t n_vocab,
         if (id < n_vocab)
             logits[id] = sampling_biased(logits[id], params->bias[i]);
     }
-    if (params->allowed_bits)
-        sampling_mask(logits, n_vocab, params->allowed_bits);
     if (params->n_allowed == 0)
         return;
     uint32_t n_allowed = params->n_allowed < n_vocab ? params->n_allowed : n_vocab;

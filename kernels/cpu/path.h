@@ -167,6 +167,8 @@ struct path {
     /* Of one row of logits, by blocks of SAMPLING_BLOCK ids. */
     /* Maxima of the blocks; false when the row holds NaN. */
     bool (*block_maxima)(const float *x, uint32_t n, float *maxima);
+    /* x becomes -INFINITY where its bit, id % 32 of word id / 32, is not set; maxima that were right are so again. */
+    void (*mask)(float *x, uint32_t n, const uint32_t *bits, float *maxima);
     /* out = exp((x - max) * factor) and the sums of its blocks; out may be x, or NULL. */
     void (*block_exps)(const float *x, uint32_t n, float max, float factor, float *out,
                        float *sums);

@@ -25,6 +25,7 @@ static void path_quantize(uint8_t *tile, const float *x, uint32_t n_rows, uint32
         .name = (its_name), .tile_rows = (rows), .quantize = path_quantize,                        \
         .round_bf16 = path_round_bf16, .gemm = path_gemm, .norm = path_norm,                       \
         .silu_mul = path_silu_mul, .add_scaled = path_add_scaled, .softmax = path_softmax,         \
-        .rope_kv = path_rope_kv, .attend = path_attend, .block_maxima = path_block_maxima,         \
-        .block_exps = path_block_exps, .find_at_least = path_find_at_least                         \
+        .rope_kv = path_rope_kv, .attend = path_attend, .mask = path_mask,                         \
+        .block_maxima = path_block_maxima, .block_exps = path_block_exps,                          \
+        .find_at_least = path_find_at_least                                                        \
     }

@@ -104,6 +104,45 @@ static bool path_block_maxima(const float *x, uint32_t n, float *maxima) {
     return !nan;
 }
 
+/* Ids [begin, end) of one block; gives its maximum. */
+static float mask_block(float *x, uint32_t begin, uint32_t end, const uint32_t *bits) {
+    struct vec max = vec_set(-INFINITY);
+    uint32_t i = begin;
+    for (; i + 16 <= end; i += 16) {
+        struct vec v = vec_only(vec_load(x + i), bits[i / 32] >> i % 32);
+        vec_store(x + i, v);
+        max = vec_max(v, max);
+    }
+    if (i < end) {
+        struct vec v = vec_only(vec_load_n(x + i, end - i, -INFINITY), bits[i / 32] >> i % 32);
+        vec_store_n(x + i, end - i, v);
+        max = vec_max(v, max);
+    }
+    return vec_max_lane(max);
+}
+
+static void path_mask(float *x, uint32_t n, const uint32_t *bits, float *maxima) {
+    enum { words = SAMPLING_BLOCK / 32 };
+    for (uint32_t begin = 0; begin < n; begin += SAMPLING_BLOCK) {
+        uint32_t end = n - begin < SAMPLING_BLOCK ? n : begin + SAMPLING_BLOCK;
+        bool is_whole = end - begin == SAMPLING_BLOCK;
+        uint32_t all = UINT32_MAX, any = 0;
+        for (uint32_t i = 0; is_whole && i < words; i++) {
+            all &= bits[begin / 32 + i];
+            any |= bits[begin / 32 + i];
+        }
+        if (is_whole && all == UINT32_MAX)
+            continue;
+        if (!is_whole || any != 0) {
+            maxima[begin / SAMPLING_BLOCK] = mask_block(x, begin, end, bits);
+            continue;
+        }
+        for (uint32_t i = begin; i < end; i += 16)
+            vec_store(x + i, vec_set(-INFINITY));
+        maxima[begin / SAMPLING_BLOCK] = -INFINITY;
+    }
+}
+
 static void path_block_exps(const float *x, uint32_t n, float max, float factor, float *out,
                             float *sums) {
     for (uint32_t begin = 0; begin < n; begin += SAMPLING_BLOCK) {

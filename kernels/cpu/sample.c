@@ -278,10 +278,13 @@ static void sample_row(const struct path *path, struct sampler *sampler, float *
     const float *raw = logits;
     bool is_sound = true;
     if (sampling_has_edits(params)) {
-        memcpy(sampler->raw, logits, n * sizeof *logits);
-        raw = sampler->raw;
+        if (wants)
+            raw = memcpy(sampler->raw, logits, n * sizeof *logits);
+        if (params->allowed_bits)
+            path->mask(logits, n, params->allowed_bits, sampler->maxima);
         sampling_edit(logits, n, params, sampler->weights);
-        is_sound = path->block_maxima(logits, n, sampler->maxima);
+        if (sampling_edits(params))
+            is_sound = path->block_maxima(logits, n, sampler->maxima);
     }
     result->valid = is_sound && sample_choose(path, sampler, logits, n, params, &result->id);
     result->emptied = !result->valid && sampling_emptied(params, max);

@@ -126,6 +126,17 @@ VEC_INLINE struct vec vec_zero_below(struct vec x, struct vec limit, struct vec 
         _mm256_andnot_ps(_mm256_cmp_ps(x.high, limit.high, _CMP_LT_OQ), value.high)};
 }
 
+VEC_INLINE __m256 vec_only_8(__m256 v, uint32_t lanes) {
+    const __m256i bits = _mm256_set_epi32(128, 64, 32, 16, 8, 4, 2, 1);
+    __m256i set = _mm256_and_si256(_mm256_set1_epi32((int)lanes), bits);
+    __m256 is_set = _mm256_castsi256_ps(_mm256_cmpeq_epi32(set, bits));
+    return _mm256_blendv_ps(_mm256_set1_ps(-INFINITY), v, is_set);
+}
+
+VEC_INLINE struct vec vec_only(struct vec v, uint32_t lanes) {
+    return (struct vec){vec_only_8(v.low, lanes), vec_only_8(v.high, lanes >> 8)};
+}
+
 VEC_INLINE __m256 vec_power_8(__m256 shifted) {
     __m256i bits = _mm256_slli_epi32(_mm256_castps_si256(shifted), 23);
     return _mm256_castsi256_ps(_mm256_add_epi32(bits, _mm256_set1_epi32(0x3f800000)));

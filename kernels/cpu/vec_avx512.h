@@ -107,6 +107,10 @@ VEC_INLINE struct vec vec_zero_below(struct vec x, struct vec limit, struct vec 
     return (struct vec){_mm512_mask_mov_ps(value.v, below, _mm512_setzero_ps())};
 }
 
+VEC_INLINE struct vec vec_only(struct vec v, uint32_t lanes) {
+    return (struct vec){_mm512_mask_mov_ps(_mm512_set1_ps(-INFINITY), (__mmask16)lanes, v.v)};
+}
+
 VEC_INLINE struct vec vec_power(struct vec shifted) {
     __m512i bits = _mm512_slli_epi32(_mm512_castps_si512(shifted.v), 23);
     return (struct vec){_mm512_castsi512_ps(_mm512_add_epi32(bits, _mm512_set1_epi32(0x3f800000)))};

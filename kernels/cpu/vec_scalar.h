@@ -136,6 +136,13 @@ VEC_INLINE struct vec vec_zero_below(struct vec x, struct vec limit, struct vec 
     return value;
 }
 
+/* The lanes whose bit of the lower 16 is set, -INFINITY in the others. */
+VEC_INLINE struct vec vec_only(struct vec v, uint32_t lanes) {
+    VEC_EACH(i)
+    v.lane[i] = lanes >> i & 1 ? v.lane[i] : -INFINITY;
+    return v;
+}
+
 /* 2^n from the bits of n + ROUND_MAGIC. */
 VEC_INLINE struct vec vec_power(struct vec shifted) {
     VEC_EACH(i)

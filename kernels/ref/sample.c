@@ -150,6 +150,8 @@ void ref_sample(struct kernels_ctx *ctx, float *logits, uint32_t n_rows, uint32_
         if (params->n_top > 0)
             list_best(ctx, logits, n_vocab, params->n_top, log_total, results);
         memcpy(ctx->raw, logits, n_vocab * sizeof *logits);
+        if (params->allowed_bits)
+            sampling_mask(logits, n_vocab, params->allowed_bits);
         sampling_edit(logits, n_vocab, params, ctx->allowed);
         results->valid = choose_sample(ctx, logits, n_vocab, params, &results->id);
         results->emptied = !results->valid && sampling_emptied(params, max);

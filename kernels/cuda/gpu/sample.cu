@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(SURVEY_THREADS) copy_kernel(gpu_sample what) {
     }
 }
 
-/* What sampling_edit() does, on the copy: one block a row. */
+/* What sampling_mask() and sampling_edit() do, on the copy: one block a row. */
 __global__ void __launch_bounds__(CHOOSE_THREADS) edit_kernel(gpu_sample what) {
     griddep_launch();
     griddep_wait();
