@@ -36,6 +36,12 @@ void host_gather_rows(struct kernels_ctx *ctx, float *out, const float *x, const
         memcpy(out + (size_t)i * dim, x + (size_t)rows[i] * dim, dim * sizeof *out);
 }
 
+size_t host_moe_scratch(uint32_t n_rows, uint32_t n_active, uint32_t dim, uint32_t expert_dim) {
+    /* a wave's rows gathered, their inner and outer activations; each pair's row and weight */
+    return host_moe_wave(n_rows, n_active) * (2 * (size_t)dim + expert_dim) +
+           2 * (size_t)n_rows * n_active;
+}
+
 const char *host_numerics(const struct kernels_ctx *ctx) {
     (void)ctx;
     return NUMERICS_TEXT;

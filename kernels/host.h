@@ -11,3 +11,10 @@ KERNELS_OP(step_begin, host_step_begin);
 KERNELS_OP(step_end, host_step_end);
 KERNELS_OP(gather_rows, host_gather_rows);
 KERNELS_OP(numerics, host_numerics); /* the rules of kernels/numbers.h */
+
+/* Pairs of a row and one of its experts that moe_ffn() takes through its matrices at once: at least the rows of any expert, and all
+ * experts of a single row. */
+static inline uint32_t host_moe_wave(uint32_t n_rows, uint32_t n_active) {
+    return n_rows > n_active ? n_rows : n_active;
+}
+KERNELS_OP(moe_scratch, host_moe_scratch);

@@ -285,7 +285,9 @@ struct kernels {
 
     /* out (rows, dim) = sum over the row's experts e, in rising e, of its weight times down_e(
      * silu(gate_e(x)) * up_e(x)). gate_up[e]: rows alternate, as for EPILOGUE_SILU_MUL. Only chosen
-     * experts are computed, each once for all of its rows. scratch: moe_scratch() floats. */
+     * experts are computed, mostly each once for all of its rows. scratch: moe_scratch() floats, which are no fewer for
+     * more rows. */
+    size_t (*moe_scratch)(uint32_t n_rows, uint32_t n_active, uint32_t dim, uint32_t expert_dim);
     void (*moe_ffn)(struct kernels_ctx *ctx, float *out, const float *x, const uint32_t *ids,
                     const float *weights, uint32_t n_rows, uint32_t n_active,
                     const struct weight *gate_up, const struct weight *down, uint32_t n_experts,
@@ -361,20 +363,6 @@ struct kernels {
 
 /* Declares a backend's function for `op`: parameters and contract are those of the table. */
 #define KERNELS_OP(op, name) __typeof__(*((const struct kernels *)0)->op) name
-
-/* Pairs of a row and one of its experts that moe_ffn() takes through its matrices at once: at least
- * the rows of any expert, and all experts of a single row. */
-static inline uint32_t moe_wave(uint32_t n_rows, uint32_t n_active) {
-    return n_rows > n_active ? n_rows : n_active;
-}
-
-/* Floats of scratch memory that moe_ffn() wants. */
-static inline size_t moe_scratch(uint32_t n_rows, uint32_t n_active, uint32_t dim,
-                                 uint32_t expert_dim) {
-    /* a wave's rows gathered, their inner and outer activations; each pair's row and weight */
-    return moe_wave(n_rows, n_active) * (2 * (size_t)dim + expert_dim) +
-           2 * (size_t)n_rows * n_active;
-}
 
 /* Whether the host may read and write memory of alloc() itself, and share it. */
 static inline bool kernels_on_host(const struct kernels *kernels) {

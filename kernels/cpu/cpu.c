@@ -152,6 +152,7 @@ const struct kernels kernels_cpu = {
     .silu_mul = cpu_silu_mul,
     .add_gated = cpu_add_gated,
     .moe_route = cpu_moe_route,
+    .moe_scratch = host_moe_scratch,
     .moe_ffn = cpu_moe_ffn,
     .rope_kv = cpu_rope_kv,
     .attend = cpu_attend,

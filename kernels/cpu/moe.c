@@ -5,6 +5,7 @@
 #include "kernels/cpu/cpu.h"
 
 #include "base/assert.h"
+#include "kernels/host.h"
 #include "kernels/limits.h"
 
 #define ADD_WORK_MIN 16384 /* multiplications of one item of the sum */
@@ -135,7 +136,7 @@ void cpu_moe_ffn(struct kernels_ctx *ctx, float *out, const float *x, const uint
     moe.down = down;
     moe.dim = gate_up[0].k;
     moe.expert_dim = gate_up[0].n / 2;
-    moe.wave_pairs = moe_wave(n_rows, n_active);
+    moe.wave_pairs = host_moe_wave(n_rows, n_active);
     moe.gathered = scratch;
     moe.outer = moe.gathered + (size_t)moe.wave_pairs * moe.dim;
     moe.inner = moe.outer + (size_t)moe.wave_pairs * moe.dim;

@@ -198,8 +198,6 @@ struct kernels_ctx {
     struct cuda_rounded rounded;
     float *parts; /* owned (parts_floats): of slices, in fast numerics */
     size_t parts_floats;
-    uint32_t *pairs;          /* owned (ints_rows / 2): of rows and experts, in fast numerics */
-    struct gpu_group *groups; /* owned (ints_rows / 2 + EXPERTS_MAX) */
 
     struct cuda_experts *experts; /* owned (n_experts) */
     uint32_t n_experts;

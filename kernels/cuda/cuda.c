@@ -39,8 +39,6 @@ static void cuda_close(struct kernels_ctx *ctx) {
         cuda_free_ints(ctx, &ctx->ints);
         cuda_dealloc(ctx, ctx->attend, 0);
         cuda_dealloc(ctx, ctx->parts, 0);
-        cuda_dealloc(ctx, ctx->pairs, 0);
-        cuda_dealloc(ctx, ctx->groups, 0);
         cuda_ranks_close(ctx);
         cuda_beside_close(ctx);
         cuda_lane_close(ctx, &ctx->main);
@@ -69,9 +67,7 @@ static enum status open_parts(struct kernels_ctx *ctx, struct error *error) {
     size_t most = rows * n_slices * ((size_t)limits->max_dim + GPU_OUTPUTS);
     ctx->parts_floats = most < PARTS_FLOATS ? most : PARTS_FLOATS;
     ctx->parts = cuda_alloc(ctx, ctx->parts_floats * sizeof *ctx->parts);
-    ctx->pairs = cuda_alloc(ctx, ctx->ints_rows / 2 * sizeof *ctx->pairs);
-    ctx->groups = cuda_alloc(ctx, (ctx->ints_rows / 2 + EXPERTS_MAX) * sizeof *ctx->groups);
-    if (!ctx->parts || !ctx->pairs || !ctx->groups)
+    if (!ctx->parts)
         return error_set(error, STATUS_NOMEM, "the device has no memory for parts of products");
     return STATUS_OK;
 }
@@ -227,6 +223,7 @@ static const char *cuda_numerics(const struct kernels_ctx *ctx) {
         .silu_mul = cuda_silu_mul,                                                                 \
         .add_gated = cuda_add_gated,                                                               \
         .moe_route = cuda_moe_route,                                                               \
+        .moe_scratch = cuda_moe_scratch,                                                           \
         .moe_ffn = cuda_moe_ffn,                                                                   \
         .rope_kv = cuda_rope_kv,                                                                   \
         .attend = cuda_attend,                                                                     \

@@ -77,16 +77,54 @@ static const struct cuda_experts *table_of(struct kernels_ctx *ctx, const struct
     return add_table(ctx, matrices, n);
 }
 
+/* Pairs of a row and one of its experts that go through the matrices at once, so that an expert is read once for all of its rows:
+ * those of 2,048 rows with 8 experts each. More go in waves. */
+#define WAVE_PAIRS 16384
+
+static uint32_t wave_rows(uint32_t n_rows, uint32_t n_active) {
+    uint32_t most = WAVE_PAIRS / n_active;
+    return n_rows < most ? n_rows : most;
+}
+
+/* What a wave needs of memory, by pair: what the first product makes, what the second makes, and the order of the pairs. */
+size_t cuda_moe_scratch(uint32_t n_rows, uint32_t n_active, uint32_t dim, uint32_t expert_dim) {
+    size_t order = 1 + sizeof(struct gpu_group) / sizeof(float);
+    return (size_t)wave_rows(n_rows, n_active) * n_active * (expert_dim + dim + order);
+}
+
 /* One of the two products of a mixture. */
 struct product {
     const struct weight *weights; /* (n_experts) */
+    struct cuda_experts experts;  /* their list may grow behind */
+    struct gpu_matrix shape;
     uint32_t n_experts;
+    bool in_groups; /* on tensor cores: the pairs of each expert stand together */
     const float *x;
     uint32_t share; /* pairs that read one row of x */
     float *out;     /* (pairs, out_stride) */
     size_t out_stride;
     enum epilogue epilogue;
 };
+
+static void find_experts(struct kernels_ctx *ctx, struct product *product) {
+    product->experts = *table_of(ctx, product->weights, product->n_experts, &product->shape);
+    product->in_groups =
+        ctx->fast && product->experts.is_uniform && product->shape.format != WEIGHT_F32;
+}
+
+/* Whether a row is rounded once for each of its pairs: its experts have their inputs in orders of their own. */
+static bool rounds_pairs(const struct product *product) {
+    return product->experts.is_ordered;
+}
+
+/* Pairs whose rows of x the context has room for, rounded. */
+static uint64_t pairs_rounded(const struct kernels_ctx *ctx, const struct product *product) {
+    if (!product->in_groups)
+        return ctx->ints_rows / 2; /* of both terms */
+    uint64_t n_bytes = (uint64_t)ctx->ints_rows * ctx->ints.n_groups * GROUP;
+    uint32_t row = (product->shape.k_stored + TENSOR_CHUNK - 1) / TENSOR_CHUNK * TENSOR_CHUNK * 2;
+    return n_bytes / row * (rounds_pairs(product) ? 1 : product->share);
+}
 
 static void multiply(struct kernels_ctx *ctx, const struct product *product,
                      const struct gpu_linear *linear) {
@@ -110,26 +148,23 @@ static uint32_t rows_of_group(const struct kernels_ctx *ctx, const struct gpu_li
 }
 
 /* Fast numerics, on tensor cores: the pairs of each expert stand together in groups, which all but the first product of a wave
- * find made (plan). */
+ * find made (plan, whose memory is given). */
 static void multiply_groups(struct kernels_ctx *ctx, const struct product *product,
-                            const struct cuda_experts *experts, const struct gpu_linear *linear,
-                            struct gpu_moe_plan *plan) {
+                            const struct gpu_linear *linear, struct gpu_moe_plan *plan) {
     struct gpu_tensor tensor = {.linear = *linear};
     uint32_t n_pairs = linear->n_rows;
     uint32_t rows = rows_of_group(ctx, linear, product->n_experts, &tensor.shape);
     if (plan->rows != rows) {
         uint32_t n_used = n_pairs < product->n_experts ? n_pairs : product->n_experts;
         uint32_t n_most = n_used + n_pairs / rows;
-        *plan = (struct gpu_moe_plan){.ids = linear->choice.ids,
-                                      .pairs = ctx->pairs,
-                                      .groups = ctx->groups,
-                                      .n_pairs = n_pairs,
-                                      .n_experts = product->n_experts,
-                                      .rows = rows,
-                                      .n_groups = n_most < n_pairs ? n_most : n_pairs};
+        plan->ids = linear->choice.ids;
+        plan->n_pairs = n_pairs;
+        plan->n_experts = product->n_experts;
+        plan->rows = rows;
+        plan->n_groups = n_most < n_pairs ? n_most : n_pairs;
         cuda_launch_moe_plan(ctx, plan);
     }
-    bool by_pair = experts->is_ordered; /* a row once for each expert */
+    bool by_pair = rounds_pairs(product);
     cuda_round_rows(ctx,
                     &(struct gpu_round_rows){.matrix = linear->choice.matrix,
                                              .to = ctx->ints,
@@ -139,8 +174,8 @@ static void multiply_groups(struct kernels_ctx *ctx, const struct product *produ
                                              .n_rows = by_pair ? n_pairs : n_pairs / linear->share,
                                              .share = by_pair ? linear->share : 1});
     tensor.linear.ints = ctx->ints;
-    tensor.groups = (struct gpu_groups){.list = ctx->groups,
-                                        .pairs = ctx->pairs,
+    tensor.groups = (struct gpu_groups){.list = plan->groups,
+                                        .pairs = plan->pairs,
                                         .n = plan->n_groups,
                                         .x_share = by_pair ? 1 : linear->share};
     cuda_launch_linear_tensor(ctx, &tensor);
@@ -148,18 +183,16 @@ static void multiply_groups(struct kernels_ctx *ctx, const struct product *produ
 
 static void multiply_chosen(struct kernels_ctx *ctx, const struct product *product,
                             const uint32_t *ids, uint32_t n_pairs, struct gpu_moe_plan *plan) {
-    struct gpu_linear linear = {.choice.ids = ids,
-                                .x = product->x,
-                                .out = product->out,
-                                .out_stride = product->out_stride,
-                                .n_rows = n_pairs,
-                                .share = product->share,
-                                .epilogue = product->epilogue};
-    const struct cuda_experts *experts =
-        table_of(ctx, product->weights, product->n_experts, &linear.choice.matrix);
-    linear.choice.table = experts->device;
-    if (ctx->fast && experts->is_uniform && linear.choice.matrix.format != WEIGHT_F32)
-        multiply_groups(ctx, product, experts, &linear, plan);
+    struct gpu_linear linear = {
+        .choice = {.matrix = product->shape, .table = product->experts.device, .ids = ids},
+        .x = product->x,
+        .out = product->out,
+        .out_stride = product->out_stride,
+        .n_rows = n_pairs,
+        .share = product->share,
+        .epilogue = product->epilogue};
+    if (product->in_groups)
+        multiply_groups(ctx, product, &linear, plan);
     else
         multiply(ctx, product, &linear);
 }
@@ -169,19 +202,34 @@ void cuda_moe_ffn(struct kernels_ctx *ctx, float *out, const float *x, const uin
                   const struct weight *gate_up, const struct weight *down, uint32_t n_experts,
                   float *scratch) {
     uint32_t dim = gate_up[0].k, inner_dim = gate_up[0].n / 2;
-    uint32_t wave = moe_wave(n_rows, n_active) / n_active; /* rows whose pairs fit the scratch */
-    uint32_t most = ctx->ints_rows / 2 / n_active;
+    struct product up = {.weights = gate_up,
+                         .n_experts = n_experts,
+                         .share = n_active,
+                         .out_stride = inner_dim,
+                         .epilogue = EPILOGUE_SILU_MUL};
+    struct product back = {.weights = down,
+                           .n_experts = n_experts,
+                           .share = 1,
+                           .out_stride = dim,
+                           .epilogue = EPILOGUE_NONE};
     ASSERT(n_experts <= EXPERTS_MAX);
+    find_experts(ctx, &up);
+    find_experts(ctx, &back);
+    uint64_t most = pairs_rounded(ctx, &up), most_back = pairs_rounded(ctx, &back);
+    most = (most_back < most ? most_back : most) / n_active;
     ASSERT(most > 0);
-    wave = wave < most ? wave : most;
-    float *inner = scratch, *outer = scratch + (size_t)wave * n_active * inner_dim;
+    uint32_t wave = wave_rows(n_rows, n_active); /* whose pairs fit the scratch */
+    wave = wave < most ? wave : (uint32_t)most;
+    size_t n_pairs = (size_t)wave * n_active;
+    float *inner = scratch, *outer = inner + n_pairs * inner_dim, *order = outer + n_pairs * dim;
+    back.x = up.out = inner;
+    back.out = outer;
     for (uint32_t row = 0; row < n_rows; row += wave) {
         uint32_t rows = n_rows - row < wave ? n_rows - row : wave;
         const uint32_t *chosen = ids + (size_t)row * n_active;
-        struct product up = {gate_up, n_experts, x + (size_t)row * dim, n_active,
-                             inner,   inner_dim, EPILOGUE_SILU_MUL};
-        struct product back = {down, n_experts, inner, 1, outer, dim, EPILOGUE_NONE};
-        struct gpu_moe_plan plan = {0};
+        struct gpu_moe_plan plan = {.pairs = (uint32_t *)(void *)order,
+                                    .groups = (struct gpu_group *)(void *)(order + n_pairs)};
+        up.x = x + (size_t)row * dim;
         multiply_chosen(ctx, &up, chosen, rows * n_active, &plan);
         multiply_chosen(ctx, &back, chosen, rows * n_active, &plan);
         cuda_launch_moe_add(ctx, &(struct gpu_moe_add){.out = out + (size_t)row * dim,

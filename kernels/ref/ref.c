@@ -87,6 +87,7 @@ const struct kernels kernels_ref = {
     .silu_mul = ref_silu_mul,
     .add_gated = ref_add_gated,
     .moe_route = ref_moe_route,
+    .moe_scratch = host_moe_scratch,
     .moe_ffn = ref_moe_ffn,
     .rope_kv = ref_rope_kv,
     .attend = ref_attend,

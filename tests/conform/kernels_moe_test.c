@@ -147,8 +147,9 @@ static void run_rows(const struct scene *scene, struct subject *subject,
     }
     memset(out, 0xff, m * dim * sizeof *out);
     float *at_out = subject_floats(subject, out, m * dim);
-    float *scratch =
-        subject_floats(subject, NULL, moe_scratch(m, test->n_active, test->dim, test->expert_dim));
+    float *scratch = subject_floats(
+        subject, NULL,
+        subject->kernels->moe_scratch(m, test->n_active, test->dim, test->expert_dim));
     const float *at_x = subject_floats(subject, x, m * dim);
     const float *at_weights = subject_floats(subject, weights, m * n_active);
     const void *host_ids = subject_ids(subject, ids, m * n_active);

@@ -367,7 +367,6 @@ static void check_mixture(struct pair *pair, const char *format, uint32_t rows) 
         downs[e] = random_tensor(&pair->random, format, dim, inner);
     }
     float *x = pair_floats(pair, rows * dim), *logits = pair_floats(pair, rows * n_experts);
-    size_t n_scratch = moe_scratch(rows, n_active, dim, inner);
     float *weights_of[2];
     char what[64];
     BOTH(pair, (size_t)rows * dim, out, {
@@ -381,9 +380,10 @@ static void check_mixture(struct pair *pair, const char *format, uint32_t rows) 
         side->kernels->moe_route(side->ctx, ids, weights_of[which_],
                                  side_floats(side, logits, (size_t)rows * n_experts), rows,
                                  n_experts, n_active, rows % 2);
-        side->kernels->moe_ffn(side->ctx, out, side_floats(side, x, (size_t)rows * dim), ids,
-                               weights_of[which_], rows, n_active, gate_up, down, n_experts,
-                               side_floats(side, NULL, n_scratch));
+        side->kernels->moe_ffn(
+            side->ctx, out, side_floats(side, x, (size_t)rows * dim), ids, weights_of[which_], rows,
+            n_active, gate_up, down, n_experts,
+            side_floats(side, NULL, side->kernels->moe_scratch(rows, n_active, dim, inner)));
     });
     snprintf(what, sizeof what, "moe_route %u rows", rows);
     pair_compare(pair, what, weights_of[0], weights_of[1], (size_t)rows * n_active);

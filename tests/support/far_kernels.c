@@ -9,6 +9,7 @@
  *
  * TANDEM_FAR_FAIL_STEP=N makes the device fail in step N, TANDEM_FAR_PACK_MS=N lets each matrix take
  * so many milliseconds to load. */
+#include "kernels/host.h"
 #include "kernels/kernels.h"
 #include "kernels/limits.h"
 
@@ -421,7 +422,7 @@ static void far_moe_ffn(struct kernels_ctx *ctx, float *out, const float *x, con
         floats_of(ctx, name, x, (size_t)n_rows * dim),
         near_of(ctx, name, ids, n_pairs * sizeof *ids), floats_of(ctx, name, weights, n_pairs),
         n_rows, n_active, near, near + n_experts, n_experts,
-        floats_of(ctx, name, scratch, moe_scratch(n_rows, n_active, dim, down[0].k)));
+        floats_of(ctx, name, scratch, host_moe_scratch(n_rows, n_active, dim, down[0].k)));
     free(near);
 }
 
@@ -538,6 +539,7 @@ const struct kernels kernels_far = {
     .silu_mul = far_silu_mul,
     .add_gated = far_add_gated,
     .moe_route = far_moe_route,
+    .moe_scratch = host_moe_scratch,
     .moe_ffn = far_moe_ffn,
     .rope_kv = far_rope_kv,
     .attend = far_attend,

@@ -165,8 +165,9 @@ struct moe *parts_moe_open(const struct subject *subject, const struct moe_shape
     moe->down = calloc(shape->n_experts, sizeof *moe->down);
     moe->x = calloc((size_t)max_tokens * shape->dim, sizeof(float));
     moe->out = calloc((size_t)max_tokens * shape->dim, sizeof(float));
-    moe->scratch = calloc(moe_scratch(max_tokens, shape->n_active, shape->dim, shape->expert_dim),
-                          sizeof(float));
+    moe->scratch = calloc(
+        subject->kernels->moe_scratch(max_tokens, shape->n_active, shape->dim, shape->expert_dim),
+        sizeof(float));
     moe->ids = calloc(n_pairs, sizeof *moe->ids);
     moe->weights = calloc(n_pairs, sizeof *moe->weights);
     if (!moe->gate_up || !moe->down || !moe->x || !moe->out || !moe->scratch || !moe->ids ||

@@ -74,7 +74,8 @@ struct decoder {
 };
 
 /* decoder_forward.c: two hooks of family_decoder (decoder.c). */
-size_t decoder_scratch_bytes(const struct family_model *model, uint32_t n_tokens, uint32_t n_rows);
+size_t decoder_scratch_bytes(const struct family_model *model, const struct kernels *kernels,
+                             uint32_t n_tokens, uint32_t n_rows);
 void decoder_forward(struct family_model *model, const struct family_step *step);
 
 /* decoder_list.c: lists all slots of this rank. */

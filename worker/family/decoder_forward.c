@@ -17,7 +17,7 @@ struct layout {
     size_t routes; /* (T, n_experts) logits; (T) of the shared expert */
     size_t chosen; /* (T, n_active) ids */
     size_t shares; /* (T, n_active) weights */
-    size_t moe;    /* moe_scratch() */
+    size_t moe;    /* moe_scratch() of the kernels */
     size_t last;   /* (n_rows, dim) rows that are sampled from */
     size_t part;   /* (n_rows, vocab.n) logits of this rank, when there are others */
     size_t n;      /* all of it */
@@ -29,7 +29,8 @@ static size_t place(size_t *at, size_t n) {
     return begin;
 }
 
-static struct layout layout_of(const struct decoder *decoder, uint32_t n_tokens, uint32_t n_rows) {
+static struct layout layout_of(const struct decoder *decoder, const struct kernels *kernels,
+                               uint32_t n_tokens, uint32_t n_rows) {
     const struct model_config *config = &decoder->config;
     const struct shard *shard = &decoder->shard;
     size_t n = n_tokens;
@@ -47,8 +48,8 @@ static struct layout layout_of(const struct decoder *decoder, uint32_t n_tokens,
         layout.routes = place(&at, n * (config->moe.n_experts + 1));
         layout.chosen = place(&at, n * config->moe.n_active);
         layout.shares = place(&at, n * config->moe.n_active);
-        layout.moe = place(
-            &at, moe_scratch(n_tokens, config->moe.n_active, config->dim, decoder->expert_inner.n));
+        layout.moe = place(&at, kernels->moe_scratch(n_tokens, config->moe.n_active, config->dim,
+                                                     decoder->expert_inner.n));
     }
     layout.last = place(&at, (size_t)n_rows * config->dim);
     layout.part = place(&at, shard->n_ranks > 1 ? (size_t)n_rows * shard->vocab.n : 0);
@@ -56,8 +57,9 @@ static struct layout layout_of(const struct decoder *decoder, uint32_t n_tokens,
     return layout;
 }
 
-size_t decoder_scratch_bytes(const struct family_model *model, uint32_t n_tokens, uint32_t n_rows) {
-    return layout_of((const struct decoder *)model, n_tokens, n_rows).n * sizeof(float);
+size_t decoder_scratch_bytes(const struct family_model *model, const struct kernels *kernels,
+                             uint32_t n_tokens, uint32_t n_rows) {
+    return layout_of((const struct decoder *)model, kernels, n_tokens, n_rows).n * sizeof(float);
 }
 
 /* What a pass hands from layer to layer. */
@@ -227,13 +229,14 @@ static bool head(const struct pass *pass) {
 
 void decoder_forward(struct family_model *model, const struct family_step *step) {
     const struct decoder *decoder = (const struct decoder *)model;
-    struct pass pass = {.decoder = decoder,
-                        .kernels = decoder->kernels,
-                        .ctx = decoder->ctx,
-                        .step = step,
-                        .at = layout_of(decoder, step->batch->n_tokens, step->n_rows),
-                        .base = step->scratch,
-                        .n_tokens = step->batch->n_tokens};
+    struct pass pass = {
+        .decoder = decoder,
+        .kernels = decoder->kernels,
+        .ctx = decoder->ctx,
+        .step = step,
+        .at = layout_of(decoder, decoder->kernels, step->batch->n_tokens, step->n_rows),
+        .base = step->scratch,
+        .n_tokens = step->batch->n_tokens};
     float *x = pass.base + pass.at.x;
     pass.kernels->embed(pass.ctx, x, &decoder->embedding, step->batch, decoder->shard.vocab.begin);
     bool whole = reduce(&pass, x);

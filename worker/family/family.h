@@ -98,8 +98,9 @@ struct family_network {
                                   struct family_model **model, struct error *error);
     void (*close)(struct family_model *model); /* never NULL */
 
-    /* Bytes of activations for steps of up to n_tokens tokens and n_rows sampled rows. */
-    size_t (*scratch_bytes)(const struct family_model *model, uint32_t n_tokens, uint32_t n_rows);
+    /* Bytes of activations for steps of up to n_tokens tokens and n_rows sampled rows; kernels are NULL when facts.forced. */
+    size_t (*scratch_bytes)(const struct family_model *model, const struct kernels *kernels,
+                            uint32_t n_tokens, uint32_t n_rows);
 
     /* After the slots are filled. `ctx` and `comm` are borrowed and outlive the model; kernels and
      * ctx are NULL when facts.forced, comm is NULL for a group of one. */

@@ -60,8 +60,9 @@ static void close_model(struct family_model *model) {
     free(model);
 }
 
-static size_t scratch_bytes(const struct family_model *model, uint32_t n_tokens, uint32_t n_rows) {
-    (void)model, (void)n_rows;
+static size_t scratch_bytes(const struct family_model *model, const struct kernels *kernels,
+                            uint32_t n_tokens, uint32_t n_rows) {
+    (void)model, (void)kernels, (void)n_rows;
     return (size_t)n_tokens * sizeof(uint64_t);
 }
 

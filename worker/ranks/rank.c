@@ -124,9 +124,9 @@ enum status rank_measure(const struct rank_options *options, struct rank_bytes *
         status = weights_measure(&model->slots, kernels, &result.weights, error);
     if (status == STATUS_OK) {
         result.facts = model->facts;
-        result.scratch =
-            model->family->network->scratch_bytes(model, options->max_tokens, options->max_seqs) +
-            logits_bytes_of(options, &model->facts);
+        result.scratch = model->family->network->scratch_bytes(model, kernels, options->max_tokens,
+                                                               options->max_seqs) +
+                         logits_bytes_of(options, &model->facts);
         result.kv_per_token =
             (size_t)model->facts.n_layers * model->facts.block_bytes / KV_BLOCK_TOKENS;
         *bytes = result;
@@ -187,8 +187,8 @@ static enum status take_memory(struct rank *rank, const struct rank_options *opt
                            "%u KV blocks are more than memory can be", options->n_blocks);
     rank->kv_bytes = (size_t)kv_bytes;
     rank->kv.base = kv_take(rank, options->kv_shared);
-    rank->scratch_bytes =
-        model->family->network->scratch_bytes(model, options->max_tokens, options->max_seqs);
+    rank->scratch_bytes = model->family->network->scratch_bytes(
+        model, rank->kernels, options->max_tokens, options->max_seqs);
     rank->scratch = memory_take(rank, rank->scratch_bytes);
     rank->logits_bytes = logits_bytes_of(options, facts);
     if (facts->forced)

@@ -135,7 +135,8 @@ START_TEST(a_mixture_is_the_weighted_sum_of_its_experts) {
     fill_random(&random, weights, ROWS * ACTIVE);
     for (uint32_t i = 0; i < ROWS * ACTIVE; i++)
         ids[i] = (i / ACTIVE * 5 + i % ACTIVE * 4) % EXPERTS; /* distinct in a row, not in order */
-    float *scratch = malloc(moe_scratch(ROWS, ACTIVE, DIM, EXPERT_DIM) * sizeof *scratch);
+    float *scratch =
+        malloc(ref.kernels->moe_scratch(ROWS, ACTIVE, DIM, EXPERT_DIM) * sizeof *scratch);
     ref.kernels->moe_ffn(ref.ctx, out, x, ids, weights, ROWS, ACTIVE, gate_up, down, EXPERTS,
                          scratch);
     for (int row = 0; row < ROWS; row++) {

@@ -168,7 +168,8 @@ static void mix(struct subject *subject, const struct mixture *mixture, const st
     float *at_weights = subject_floats(subject, weights, n_pairs);
     float *at_x = subject_floats(subject, x, n), *at_gain = subject_floats(subject, gain, DIM);
     float *at_normed = subject_floats(subject, NULL, n), *at_out = subject_floats(subject, NULL, n);
-    float *scratch = subject_floats(subject, NULL, moe_scratch(rows->n, rows->n_active, DIM, DIM));
+    float *scratch =
+        subject_floats(subject, NULL, k->moe_scratch(rows->n, rows->n_active, DIM, DIM));
     if (rows->norm)
         k->norm(subject->ctx, at_normed, at_x, at_gain, 1e-5f, rows->n, DIM);
     k->moe_ffn(subject->ctx, at_out, rows->norm ? at_normed : at_x, at_ids, at_weights, rows->n,
@@ -202,6 +203,79 @@ START_TEST(pairs_of_experts_are_rounded_in_waves_that_fit) {
         ck_assert_uint_eq(n_rounded, 2 * sizes[i].waves);
         ck_assert_mem_eq(got, expected, rows.n * DIM * sizeof *got);
     }
+}
+END_TEST
+
+/* On tensor cores, rows of one term and 16 bits: a row of up to 128 inputs takes the room of 128, those of 64 integers in two terms here. A
+ * product of pairs whose experts stand in no order of their own rounds the rows of x once. */
+START_TEST(pairs_of_experts_go_to_tensor_cores_in_one_wave_that_fits) {
+    static const struct {
+        uint32_t n, n_active;
+        bool orders;
+        uint32_t waves;
+    } sizes[] = {{6, 1, false, 1}, {7, 1, false, 2}, {3, 2, false, 1}, {4, 2, false, 2},
+                 {1, 4, false, 1}, {3, 4, false, 3}, {6, 1, true, 1},  {7, 1, true, 2}};
+    float expected[ROWS_MAX * DIM], got[ROWS_MAX * DIM];
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct rows rows = {sizes[i].n, sizes[i].n_active, 0, EXPERTS, false};
+        const char *format = sizes[i].orders ? "gptq4" : "q8_0";
+        mix_once("cuda-emu:fast", 0, format, sizes[i].orders, &rows, expected);
+        ck_assert_uint_eq(n_rounded, 2);
+        mix_once("cuda-emu:fast", ROOM, format, sizes[i].orders, &rows, got);
+        ck_assert_uint_eq(n_rounded, 2 * sizes[i].waves);
+        ck_assert_mem_eq(got, expected, rows.n * DIM * sizeof *got);
+    }
+}
+END_TEST
+
+static uint32_t n_sums; /* of waves */
+
+static void nothing_rounded(struct device_stream *stream, const struct gpu_round_rows *what) {
+    (void)stream, (void)what;
+}
+static void nothing_planned(struct device_stream *stream, const struct gpu_moe_plan *what) {
+    (void)stream, (void)what;
+}
+static void nothing_multiplied(struct device_stream *stream, const struct gpu_tensor *what) {
+    (void)stream, (void)what;
+}
+static void sum_counted(struct device_stream *stream, const struct gpu_moe_add *what) {
+    (void)stream, (void)what;
+    n_sums++;
+}
+
+/* However many rows there are, so that scratch memory has a bound. Nothing is computed here. */
+START_TEST(a_wave_has_16384_pairs_at_most) {
+    struct kernels_limits many = limits;
+    many.max_tokens = 4097;
+    many.max_dim = 8 * DIM; /* there is room for their rounded rows */
+    struct subject subject = {.kernels = kernels_find("cuda-emu:fast"), .n_threads = 1};
+    const struct kernels *k = subject.kernels;
+    struct kernels_options options = {.n_threads = 1, .limits = many};
+    struct error error = {0};
+    struct mixture mixture;
+    ck_assert_int_eq(k->open(&options, &subject.ctx, &error), STATUS_OK);
+    pack_mixture(&mixture, &subject, "f16", false);
+    struct gpu_launches none = *subject.ctx->gpu;
+    none.round_rows = nothing_rounded;
+    none.moe_plan = nothing_planned;
+    none.linear_tensor = nothing_multiplied;
+    none.moe_add = sum_counted;
+    subject.ctx->gpu = &none;
+    ck_assert_uint_gt(k->moe_scratch(4096, 4, DIM, DIM), k->moe_scratch(4095, 4, DIM, DIM));
+    ck_assert_uint_eq(k->moe_scratch(4097, 4, DIM, DIM), k->moe_scratch(4096, 4, DIM, DIM));
+    float *x = subject_floats(&subject, NULL, 4097 * DIM);
+    float *scratch = subject_floats(&subject, NULL, k->moe_scratch(4097, 4, DIM, DIM));
+    uint32_t *ids = subject_ids(&subject, NULL, 4097 * 4);
+    for (uint32_t waves = 1; waves <= 2; waves++) {
+        n_sums = 0;
+        k->moe_ffn(subject.ctx, x, x, ids, x, 4095 + waves, 4, mixture.gate_up, mixture.down,
+                   EXPERTS, scratch);
+        ck_assert_int_eq(k->step_end(subject.ctx), STATUS_OK);
+        ck_assert_uint_eq(n_sums, waves);
+    }
+    drop_mixture(&mixture, &subject);
+    subject_close(&subject);
 }
 END_TEST
 
@@ -289,6 +363,8 @@ END_TEST
 void suite_add(TCase *tests) {
     tcase_add_loop_test(tests, rows_are_rounded_in_parts_that_fit, 0, 6);
     tcase_add_test(tests, pairs_of_experts_are_rounded_in_waves_that_fit);
+    tcase_add_test(tests, pairs_of_experts_go_to_tensor_cores_in_one_wave_that_fits);
+    tcase_add_test(tests, a_wave_has_16384_pairs_at_most);
     tcase_add_test(tests, a_norm_does_not_round_for_a_mixture);
     tcase_add_test(tests, a_table_of_experts_is_of_its_length);
     tcase_add_loop_test(tests, a_norm_rounds_where_all_its_rows_begin_at_16_bytes, 0, 2);

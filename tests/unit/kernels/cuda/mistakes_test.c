@@ -102,7 +102,8 @@ static void mixture(uint32_t beyond) {
         one[i] = 1.0f;
     float *out = subject_floats(&subject, NULL, 2 * OUTER),
           *x = subject_floats(&subject, one, OUTER);
-    float *scratch = subject_floats(&subject, NULL, moe_scratch(1, EXPERTS_MAX, OUTER, INNER));
+    float *scratch =
+        subject_floats(&subject, NULL, subject.kernels->moe_scratch(1, EXPERTS_MAX, OUTER, INNER));
     const uint32_t *at_ids = subject_ids(&subject, ids, EXPERTS_MAX);
     const float *at_weights = subject_floats(&subject, weights, EXPERTS_MAX);
     subject.kernels->moe_ffn(subject.ctx, out, x, at_ids, at_weights, 1, EXPERTS_MAX, ups, downs, n,

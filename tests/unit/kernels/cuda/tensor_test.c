@@ -231,9 +231,12 @@ static void multiply_pairs(struct product *product, const uint32_t *ids,
     bool by_pair = cuda_matrix(&product->weights[1]).order != NULL;
     uint32_t n_groups = EXPERTS + ROWS / shape->rows;
     uint32_t *at_ids = subject_ids(&product->subject, ids, ROWS);
+    uint32_t *pairs = subject_ids(&product->subject, NULL, ROWS);
+    struct gpu_group *groups = (struct gpu_group *)(void *)subject_ids(
+        &product->subject, NULL, n_groups * sizeof(struct gpu_group) / sizeof(uint32_t));
     cuda_launch_moe_plan(ctx, &(struct gpu_moe_plan){.ids = at_ids,
-                                                     .pairs = ctx->pairs,
-                                                     .groups = ctx->groups,
+                                                     .pairs = pairs,
+                                                     .groups = groups,
                                                      .n_pairs = ROWS,
                                                      .n_experts = EXPERTS,
                                                      .rows = shape->rows,
@@ -253,7 +256,7 @@ static void multiply_pairs(struct product *product, const uint32_t *ids,
                    .out_stride = product->form->n,
                    .n_rows = ROWS,
                    .share = SHARE},
-        .groups = {ctx->groups, ctx->pairs, n_groups, by_pair ? 1 : SHARE},
+        .groups = {groups, pairs, n_groups, by_pair ? 1 : SHARE},
         .shape = *shape};
     tensor.shape.slices = 1 + (matrix.k_stored - 1) / TENSOR_SLICE;
     clear(product, ROWS);
