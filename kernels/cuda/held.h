@@ -7,7 +7,7 @@
 void cuda_release(struct kernels_ctx *ctx);
 void cuda_hold_norm(struct kernels_ctx *ctx, const struct gpu_norm *norm);
 void cuda_hold_sum(struct kernels_ctx *ctx, const struct gpu_sum *sum);
-/* Of ranks whose devices reach each other's memory: parts that round, in fours (gpu_sum_ranks.whole), GPU_SUM_WHOLE at most. */
+/* Of ranks whose devices reach each other's memory: parts that round, in fours (gpu_sum_ranks.whole), without slices. */
 void cuda_hold_ranks(struct kernels_ctx *ctx, const struct gpu_sum_ranks *ranks);
 void cuda_hold_join(struct kernels_ctx *ctx, const struct gpu_attend *join);
 /* Whether the held norm writes the rows of a product as integers, too: launched with that. */

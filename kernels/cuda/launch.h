@@ -424,9 +424,18 @@ struct gpu_room {
     struct gpu_told told[2][2][GPU_RANKS][GPU_RANK_BLOCKS]; /* by turn, meeting, who tells, block */
 };
 
-/* So many numbers are added up by every rank, which gets all the others'; of more each rank adds up a slice, and gets the sums of
- * the other slices. */
-#define GPU_SUM_WHOLE (128u << 10)
+/* Numbers that every rank of so many adds up whole, as it gets all the others'; of more each rank adds up a slice, and gets the sums of
+ * the other slices. The bits are the same.
+ *
+ * Of b bytes, n numbers are (n_ranks - 1) n b that a rank takes in where it adds up all of them, and 2 (n_ranks - 1) / n_ranks n b with
+ * slices, which need a second meeting. So the whole costs (n_ranks - 1) (n_ranks - 2) / n_ranks n b more. GPU_SUM_MORE bytes are taken to
+ * be worth a meeting: 12 us over PCIe 4, whose 64 GB/s are 32 in each direction, and 1.3 us over an A100's NVLink. That is assumed, not
+ * measured. Two ranks take in the same either way; as many as of three are added up whole. */
+#define GPU_SUM_MORE (384u << 10)
+static inline size_t gpu_sum_whole(uint32_t n_ranks, bool rounds) {
+    size_t n = n_ranks > 3 ? n_ranks : 3;
+    return (size_t)GPU_SUM_MORE * n / ((n - 1) * (n - 2) * (rounds ? 2 : 4));
+}
 
 /* The group of a rank, as its device reaches it. Turns take two stages of a rank by turns: one that is a turn ahead writes beside
  * what a slow rank still reads, and it cannot be two ahead, since the turn between waits for all. */
@@ -449,11 +458,12 @@ struct gpu_sum_ranks {
     uint32_t n;
     bool whole; /* part and x begin at 16 bytes, and n is a multiple of 4 */
     bool rounds;
-    bool unused[2];
+    bool slices; /* n is more than gpu_sum_whole(): each rank adds up one */
+    bool unused;
 };
 
 /* add_parts() and rows.norm of what x comes to: `part` (n_rows, dim) is this rank's, or (rows.sum.parts) what that sum
- * comes to there. All begin at 16 bytes; dim is a multiple of 4, n_rows * dim at most GPU_SUM_WHOLE and
+ * comes to there. All begin at 16 bytes; dim is a multiple of 4, n_rows * dim at most gpu_sum_whole() and
  * a stage's, and both the same for all. The norm's `out` may be `part`. */
 struct gpu_norm_ranks {
     struct gpu_norm_rows rows;

@@ -129,7 +129,8 @@ static size_t sum_some(struct kernels_ctx *ctx, float *x, const float *part, siz
                                 .n = (uint32_t)(next - at),
                                 .rounds = part != x};
     sum.whole = (uintptr_t)sum.x % 16 == 0 && (uintptr_t)sum.part % 16 == 0 && sum.n % 4 == 0;
-    if (sum.rounds && sum.whole && n <= GPU_SUM_WHOLE && sum.n == n)
+    sum.slices = sum.n > gpu_sum_whole(group->n_ranks, sum.rounds);
+    if (sum.rounds && sum.whole && !sum.slices && sum.n == n)
         cuda_hold_ranks(ctx, &sum); /* a norm may follow */
     else
         cuda_launch_sum_ranks(ctx, &sum);

@@ -11,6 +11,14 @@
 
 #include <string.h>
 
+static size_t most_of(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+static size_t least_of(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
 static float *stage_of(const struct kernels_ctx *ctx) {
     return (float *)(ctx->ranks.room + 1);
 }
@@ -27,13 +35,13 @@ static size_t end_of(const struct kernels_ctx *ctx, size_t at, size_t n) {
 }
 
 size_t cuda_wires_floats(uint32_t n_ranks, size_t n_floats, uint32_t columns) {
-    size_t whole = n_floats < GPU_SUM_WHOLE ? n_floats : GPU_SUM_WHOLE,
+    size_t whole = least_of(n_floats, gpu_sum_whole(n_ranks, false)),
+           rounded_whole = words_of(least_of(n_floats, gpu_sum_whole(n_ranks, true))),
            row = GPU_COLUMNS + (size_t)columns;
-    size_t most = whole > row ? whole * n_ranks : row * n_ranks;
+    size_t most = n_ranks * most_of(most_of(whole, rounded_whole), row);
     size_t slices = n_floats + 4 * (size_t)n_ranks;
     size_t rounded = 2 * words_of(n_floats) + 4 * (size_t)n_ranks; /* with what is the rank's own */
-    slices = slices > rounded ? slices : rounded;
-    return most > slices ? most : slices;
+    return most_of(most, most_of(slices, rounded));
 }
 
 /* Sums. */
@@ -45,7 +53,8 @@ struct wires_sum {
 
 static struct nccl_slices slices_of(const struct kernels_ctx *ctx, size_t n) {
     size_t n_ranks = ctx->ranks.group.n_ranks, slice = (n + 4 * n_ranks - 1) / (4 * n_ranks) * 4;
-    ASSERT(slice * (n_ranks - 1) < n); /* each rank has some: n is near GPU_SUM_WHOLE at least */
+    ASSERT(slice * (n_ranks - 1) <
+           n); /* each rank has some: n is that of gpu_sum_whole() at least, or half of it */
     return (struct nccl_slices){.n = n, .slice = slice};
 }
 
@@ -67,7 +76,7 @@ static void run_sum(struct kernels_ctx *ctx, const void *what) {
     struct wires_sum sum;
     struct nccl_group *nccl = ctx->ranks.nccl;
     memcpy(&sum, what, sizeof sum);
-    if (sum.n <= GPU_SUM_WHOLE) {
+    if (sum.n <= gpu_sum_whole(ctx->ranks.group.n_ranks, false)) {
         nccl_all_gather(nccl, ctx->main.stream, stage_of(ctx), sum.x, sum.n);
         sum_parts(ctx, sum.x, sum.n, sum.n);
         return;
@@ -138,7 +147,7 @@ static void run_add(struct kernels_ctx *ctx, const void *what) {
     float *stage = stage_of(ctx);
     memcpy(&add, what, sizeof add);
     size_t n_words = words_of(add.n);
-    if (add.n <= GPU_SUM_WHOLE) {
+    if (add.n <= gpu_sum_whole(ctx->ranks.group.n_ranks, true)) {
         float *own = stage + ctx->ranks.group.rank * n_words;
         round_part(ctx, own, &add);
         nccl_all_gather(nccl, stream, stage, own, n_words);

@@ -125,12 +125,24 @@ START_TEST(x_has_the_rounded_parts_of_all_ranks_added) {
 }
 END_TEST
 
-/* As many as every rank adds up alone, and more, of which each adds up a slice; there are stages for them. */
-enum { BORDER = 128 << 10, N_LONG = BORDER + 8 };
+/* As many as every one of so many ranks adds up alone, and more, of which each adds up a slice; there are stages for them. */
+static const struct {
+    uint32_t n_ranks;
+    size_t n;
+} borders[] = {
+    {8, 37449},
+#ifndef FEW
+    {4, 131072},
+#endif
+};
+enum { N_BORDERS = sizeof borders / sizeof *borders };
 
 static void add_up_at_the_border(struct member *member) {
-    static const size_t n[] = {BORDER, BORDER + 1, BORDER + 4};
-    struct arrays arrays = arrays_make(member, N_LONG);
+    size_t border = 0;
+    for (uint32_t i = 0; i < N_BORDERS; i++)
+        border = borders[i].n_ranks == member->group->n ? borders[i].n : border;
+    const size_t n[] = {border, border + 1, border / 4 * 4 + 4};
+    struct arrays arrays = arrays_make(member, border + 8);
     for (uint32_t turn = 0; turn < 3; turn++)
         member->is_right &= comes_right(member, &arrays, 0, turn == 2, n[turn], turn);
     arrays_drop(member, &arrays);
@@ -138,9 +150,10 @@ static void add_up_at_the_border(struct member *member) {
 
 START_TEST(short_and_long_sums_have_the_same_bits) {
     struct group_sizes long_sizes = sizes;
-    long_sizes.together = N_LONG;
-    for (uint32_t n = 2; n <= 3; n++)
-        group_try(_i, n, &long_sizes, add_up_at_the_border);
+    for (uint32_t i = 0; i < N_BORDERS; i++) {
+        long_sizes.together = borders[i].n + 8;
+        group_try(_i, borders[i].n_ranks, &long_sizes, add_up_at_the_border);
+    }
 }
 END_TEST
 

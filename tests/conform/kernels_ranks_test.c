@@ -100,21 +100,33 @@ START_TEST(sums_of_sums_wait_for_each_other) {
 }
 END_TEST
 
-/* Long enough that each rank adds up a slice. Such a context has larger stages. */
-enum { N_LONG = (128 << 10) + 5 };
+/* As many as every one of so many ranks adds up alone, and so many more that each adds up a slice, a multiple of four among them. Such a
+ * context has larger stages. */
+static const struct {
+    uint32_t n_ranks;
+    size_t n;
+} borders[] = {
+    {8, 18724},
+#ifndef FEW
+    {3, 147456},
+#endif
+};
+enum { N_BORDERS = sizeof borders / sizeof *borders };
 
 static void add_up_slices(struct member *member) {
     const struct kernels *k = member->group->kernels;
-    const size_t n_bytes = (N_LONG + 1) * sizeof(float);
+    static const size_t more[] = {0, 1, 4, 5};
+    const size_t border = borders[member->group->n != borders[0].n_ranks].n, n_most = border + 6;
+    const size_t n_bytes = n_most * sizeof(float);
     float *x = malloc(n_bytes), *at = k->alloc(member->ctx, n_bytes);
-    for (uint32_t turn = 0; turn < 3; turn++) {
-        size_t n = N_LONG - (turn == 1); /* a multiple of four, too */
-        for (size_t i = 0; i <= N_LONG; i++)
+    for (uint32_t turn = 0; turn < 4; turn++) {
+        size_t n = border + more[turn];
+        for (size_t i = 0; i < n_most; i++)
             x[i] = group_number(member->rank, turn, i);
         k->put(member->ctx, at, x, n_bytes);
         k->sum(member->ctx, at, n);
         k->get(member->ctx, x, at, n_bytes);
-        for (size_t i = 0; i <= N_LONG; i++)
+        for (size_t i = 0; i < n_most; i++)
             member->is_right &= x[i] == (i < n ? sum_of(member->group->n, turn, i)
                                                : group_number(member->rank, turn, i));
     }
@@ -124,9 +136,10 @@ static void add_up_slices(struct member *member) {
 
 START_TEST(long_sums_are_shared_out) {
     struct group_sizes long_sizes = sizes;
-    long_sizes.together = N_LONG;
-    for (uint32_t n = 2; n <= 3; n++)
-        group_try(_i, n, &long_sizes, add_up_slices);
+    for (uint32_t i = 0; i < N_BORDERS; i++) {
+        long_sizes.together = borders[i].n + 6;
+        group_try(_i, borders[i].n_ranks, &long_sizes, add_up_slices);
+    }
 }
 END_TEST
 

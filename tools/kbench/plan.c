@@ -189,8 +189,8 @@ static void add_up(struct plan *plan, uint32_t n_rows) {
     const double n = (double)n_rows * plan->shape->dim, others = plan->tp - 1;
     if (plan->tp < 2)
         return;
-    plan->linked =
-        (rounds(plan) ? 2.0 : 4.0) * n * (n <= GPU_SUM_WHOLE ? 2 * others : 4 * others / plan->tp);
+    bool whole = n <= (double)gpu_sum_whole(plan->tp, rounds(plan));
+    plan->linked = (rounds(plan) ? 2.0 : 4.0) * n * (whole ? 2 * others : 4 * others / plan->tp);
     plan->bytes = 4.0 * n * 3;
     if (rounds(plan))
         plan->kernels->add_parts(plan->ctx, at(X), at(PART), (size_t)n);

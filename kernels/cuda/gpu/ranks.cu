@@ -95,8 +95,8 @@ static uint32_t blocks_for(uint32_t n) {
 template <typename CROSSING, bool WHOLE>
 static void sum_put(struct device_stream *stream, const gpu_sum_ranks *what) {
     gpu_launch_together(stream, dim3(blocks_for(what->n)), dim3(RANKS_THREADS), 0,
-                        what->n <= GPU_SUM_WHOLE ? sum_whole_kernel<CROSSING, WHOLE>
-                                                 : sum_slices_kernel<CROSSING, WHOLE>,
+                        what->slices ? sum_slices_kernel<CROSSING, WHOLE>
+                                     : sum_whole_kernel<CROSSING, WHOLE>,
                         *what);
 }
 

@@ -18,7 +18,7 @@ const double suite_timeout_s = 120;
 
 #ifdef FAKE_NCCL
 
-enum { RANKS = 3, N = 1000, ONE_SHOT = 128 << 10, TRIES = 4, WAIT_MS = 1000 };
+enum { RANKS = 3, N = 1000, ONE_SHOT = 147456, TRIES = 4, WAIT_MS = 1000 };
 
 static const struct kernels *emulated(void) {
     const struct kernels *found = kernels_find("cuda-emu:exact");
