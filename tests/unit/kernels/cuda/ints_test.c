@@ -122,18 +122,23 @@ struct mixture {
 };
 
 /* The inputs of every second expert stand in another order, where `orders` is set. */
-static void pack_mixture(struct mixture *mixture, const struct subject *subject, const char *format,
-                         bool orders) {
+static void pack_mixture_of(struct mixture *mixture, const struct subject *subject,
+                            const char *format, bool orders, uint32_t dim) {
     struct random random = {9};
     for (uint32_t i = 0; i < 2 * EXPERTS; i++) {
         struct weight *to = i % 2 ? &mixture->down[i / 2] : &mixture->gate_up[i / 2];
-        struct weight_tensor tensor =
-            random_grouped_tensor(&random, format, i % 2 ? DIM : 2 * DIM, DIM, orders ? 32 : 0);
+        struct weight_tensor tensor = random_grouped_tensor(&random, format, i % 2 ? dim : 2 * DIM,
+                                                            i % 2 ? DIM : dim, orders ? 32 : 0);
         if (orders && i / 2 % 2)
             random_order(&random, &tensor);
         *to = subject_pack_tensor(subject, &tensor, &mixture->n_bytes[i]);
         tensor_free(&tensor);
     }
+}
+
+static void pack_mixture(struct mixture *mixture, const struct subject *subject, const char *format,
+                         bool orders) {
+    pack_mixture_of(mixture, subject, format, orders, DIM);
 }
 
 static void drop_mixture(struct mixture *mixture, const struct subject *subject) {
@@ -244,38 +249,75 @@ static void sum_counted(struct device_stream *stream, const struct gpu_moe_add *
     n_sums++;
 }
 
-/* However many rows there are, so that scratch memory has a bound. Nothing is computed here. */
-START_TEST(a_wave_has_16384_pairs_at_most) {
-    struct kernels_limits many = limits;
-    many.max_tokens = 4097;
-    many.max_dim = 8 * DIM; /* there is room for their rounded rows */
+/* A context in which no mixture computes anything, with room for so many rows of integers (0: as it is). */
+static struct subject open_idle(uint32_t max_tokens, uint32_t max_dim, uint32_t n_rows) {
+    static struct gpu_launches none;
+    struct kernels_limits wide = limits;
+    wide.max_tokens = max_tokens;
+    wide.max_dim = max_dim;
     struct subject subject = {.kernels = kernels_find("cuda-emu:fast"), .n_threads = 1};
-    const struct kernels *k = subject.kernels;
-    struct kernels_options options = {.n_threads = 1, .limits = many};
+    struct kernels_options options = {.n_threads = 1, .limits = wide};
     struct error error = {0};
-    struct mixture mixture;
-    ck_assert_int_eq(k->open(&options, &subject.ctx, &error), STATUS_OK);
-    pack_mixture(&mixture, &subject, "f16", false);
-    struct gpu_launches none = *subject.ctx->gpu;
+    ck_assert_int_eq(subject.kernels->open(&options, &subject.ctx, &error), STATUS_OK);
+    subject.ctx->ints_rows = n_rows > 0 ? n_rows : subject.ctx->ints_rows;
+    none = *subject.ctx->gpu;
     none.round_rows = nothing_rounded;
     none.moe_plan = nothing_planned;
     none.linear_tensor = nothing_multiplied;
     none.moe_add = sum_counted;
     subject.ctx->gpu = &none;
+    return subject;
+}
+
+static uint32_t waves_of(struct subject *subject, const struct mixture *mixture, uint32_t n_rows,
+                         uint32_t n_active) {
+    const struct kernels *k = subject->kernels;
+    uint32_t dim = mixture->gate_up[0].k;
+    float *x = subject_floats(subject, NULL, (size_t)n_rows * dim);
+    float *scratch = subject_floats(subject, NULL, k->moe_scratch(n_rows, n_active, dim, DIM));
+    uint32_t *ids = subject_ids(subject, NULL, (size_t)n_rows * n_active);
+    n_sums = 0;
+    k->moe_ffn(subject->ctx, x, x, ids, x, n_rows, n_active, mixture->gate_up, mixture->down,
+               EXPERTS, scratch);
+    ck_assert_int_eq(k->step_end(subject->ctx), STATUS_OK);
+    subject_drop(subject);
+    return n_sums;
+}
+
+/* However many rows there are, so that scratch memory has a bound. */
+START_TEST(a_wave_has_16384_pairs_at_most) {
+    struct subject subject = open_idle(4097, 8 * DIM, 0);
+    const struct kernels *k = subject.kernels;
+    struct mixture mixture;
+    pack_mixture(&mixture, &subject, "f16", false);
     ck_assert_uint_gt(k->moe_scratch(4096, 4, DIM, DIM), k->moe_scratch(4095, 4, DIM, DIM));
     ck_assert_uint_eq(k->moe_scratch(4097, 4, DIM, DIM), k->moe_scratch(4096, 4, DIM, DIM));
-    float *x = subject_floats(&subject, NULL, 4097 * DIM);
-    float *scratch = subject_floats(&subject, NULL, k->moe_scratch(4097, 4, DIM, DIM));
-    uint32_t *ids = subject_ids(&subject, NULL, 4097 * 4);
-    for (uint32_t waves = 1; waves <= 2; waves++) {
-        n_sums = 0;
-        k->moe_ffn(subject.ctx, x, x, ids, x, 4095 + waves, 4, mixture.gate_up, mixture.down,
-                   EXPERTS, scratch);
-        ck_assert_int_eq(k->step_end(subject.ctx), STATUS_OK);
-        ck_assert_uint_eq(n_sums, waves);
-    }
+    ck_assert_uint_eq(waves_of(&subject, &mixture, 4096, 4), 1);
+    ck_assert_uint_eq(waves_of(&subject, &mixture, 4097, 4), 2);
     drop_mixture(&mixture, &subject);
     subject_close(&subject);
+}
+END_TEST
+
+/* Rows of 256 inputs, and of 64 between the products, which take the room of 128. Where some experts have an order of inputs, a row
+ * of x is rounded for each of its pairs, else once. */
+START_TEST(what_is_rounded_decides_how_many_pairs_fit) {
+    static const struct {
+        uint32_t n, n_active;
+        bool orders;
+        uint32_t waves;
+    } sizes[] = {{6, 2, false, 1}, {7, 2, false, 2}, {3, 4, false, 1}, {4, 4, false, 2},
+                 {3, 2, true, 1},  {4, 2, true, 2},  {1, 4, true, 1},  {2, 4, true, 2}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct subject subject = open_idle(ROWS_MAX, 4 * DIM, ROOM);
+        struct mixture mixture;
+        pack_mixture_of(&mixture, &subject, sizes[i].orders ? "gptq4" : "q8_0", sizes[i].orders,
+                        4 * DIM);
+        ck_assert_msg(waves_of(&subject, &mixture, sizes[i].n, sizes[i].n_active) == sizes[i].waves,
+                      "%zu: %u", i, n_sums);
+        drop_mixture(&mixture, &subject);
+        subject_close(&subject);
+    }
 }
 END_TEST
 
@@ -365,6 +407,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, pairs_of_experts_are_rounded_in_waves_that_fit);
     tcase_add_test(tests, pairs_of_experts_go_to_tensor_cores_in_one_wave_that_fits);
     tcase_add_test(tests, a_wave_has_16384_pairs_at_most);
+    tcase_add_test(tests, what_is_rounded_decides_how_many_pairs_fit);
     tcase_add_test(tests, a_norm_does_not_round_for_a_mixture);
     tcase_add_test(tests, a_table_of_experts_is_of_its_length);
     tcase_add_loop_test(tests, a_norm_rounds_where_all_its_rows_begin_at_16_bytes, 0, 2);
