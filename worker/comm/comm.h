@@ -20,6 +20,9 @@
 
 #define COMM_RANKS_MAX 16u
 
+/* What the sums of a group do to bits, in the numerics of its ranks. Workers whose ranks kept denormals had no such text. */
+#define COMM_NUMERICS "sums in order ftz"
+
 struct comm;
 
 struct comm_kind {

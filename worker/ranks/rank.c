@@ -232,8 +232,10 @@ static enum status open_all(struct rank *rank, const struct rank_options *option
 enum status rank_open(struct rank *rank, const struct rank_options *options, struct error *error) {
     ASSERT(options->max_tokens > 0 && options->max_seqs > 0 && options->n_blocks > 0);
     ASSERT(options->rank < options->n_ranks);
-    *rank = (struct rank){
-        .kv_fd = -1, .max_tokens = options->max_tokens, .max_seqs = options->max_seqs};
+    *rank = (struct rank){.kv_fd = -1,
+                          .max_tokens = options->max_tokens,
+                          .max_seqs = options->max_seqs,
+                          .n_ranks = options->n_ranks};
     enum status status = open_all(rank, options, error);
     if (status != STATUS_OK)
         rank_close(rank);
@@ -317,5 +319,6 @@ struct transport_rank rank_kv_of(const struct rank *rank) {
 
 void rank_numerics(const struct rank *rank, char *text, size_t size) {
     const char *kernels = rank->kernels ? rank->kernels->numerics(rank->ctx) : "no arithmetic";
-    snprintf(text, size, "%s; %s", kernels, rank->model->numerics);
+    snprintf(text, size, "%s; %s%s", kernels, rank->model->numerics,
+             rank->n_ranks > 1 ? "; " COMM_NUMERICS : "");
 }

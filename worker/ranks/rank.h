@@ -65,6 +65,7 @@ struct rank {
     uint32_t *forced; /* owned (max_seqs) or NULL */
     uint32_t max_tokens;
     uint32_t max_seqs;
+    uint32_t n_ranks; /* of its group */
 };
 
 /* Where a rank's KV lies, memory of its kernels. */
@@ -105,5 +106,5 @@ void rank_check(const struct rank *rank, enum status status);
 /* Whether a rank's operations still run when rank_run() returns, so that its layers are marked. */
 bool rank_marks(const struct rank *rank);
 
-/* What decides the bits of the results: kernels and family. Two equal texts, equal numbers. */
+/* What decides the bits of the results: kernels, family, and the sums of a group of several. Two equal texts, equal numbers. */
 void rank_numerics(const struct rank *rank, char *text, size_t size);

@@ -8,6 +8,7 @@
 #include "tests/support/tiny_gguf.h"
 #include "tests/support/tiny_hub.h"
 #include "worker/core/engine.h"
+#include "worker/ranks/rank_wire.h"
 #include "worker/step/batch.h"
 
 #include <math.h>
@@ -250,6 +251,19 @@ START_TEST(layers_are_done_in_order_and_heads_held_twice_are_equal) {
 }
 END_TEST
 
+/* So that workers whose sums had other bits are not taken for equal; one of a single rank adds up nothing. */
+START_TEST(numerics_of_several_ranks_name_how_they_add_up) {
+    for (uint32_t n = 1; n <= 2; n++) {
+        struct setup setup;
+        char text[RANK_WIRE_NUMERICS_MAX];
+        setup_open(&setup, "f32", n, 1, "cpu");
+        rank_numerics(&setup.forward.rank, text, sizeof text);
+        ck_assert_msg((strstr(text, "; sums in order ftz") != NULL) == (n > 1), "%u: %s", n, text);
+        setup_close(&setup);
+    }
+}
+END_TEST
+
 START_TEST(what_cannot_be_cut_is_refused_and_leaves_nothing) {
     struct error error;
     struct forward forward;
@@ -350,6 +364,7 @@ void suite_add(TCase *tests) {
     tcase_add_loop_test(tests, per_size_the_bits_do_not_depend_on_chunks_batch_or_threads, 0,
                         N_TRIED * N_SIZES);
     tcase_add_loop_test(tests, layers_are_done_in_order_and_heads_held_twice_are_equal, 0, N_SIZES);
+    tcase_add_test(tests, numerics_of_several_ranks_name_how_they_add_up);
     tcase_add_test(tests, what_cannot_be_cut_is_refused_and_leaves_nothing);
     tcase_add_test(tests, figures_are_the_largest_ranks_and_add_up);
     tcase_add_test(tests, the_kv_format_follows_the_matrices_unless_it_is_named);
