@@ -129,8 +129,9 @@ static void add_sums(struct roofline_terms *terms, const struct roofline *roofli
         return;
     double bytes = (double)step->n_tokens * roofline->model.dim * own->sum_bytes;
     double share = device->link == DEVICE_NVLINK ? own->nvlink : own->pcie;
+    /* A rank sends 2 (tp - 1) / tp of them and takes in as many; the link's rate is that of both. */
     double s = own->host_bytes_s > 0 ? bytes / own->host_bytes_s
-                                     : bytes * 2 * (tp - 1) / tp / (device->link_bytes_s * share);
+                                     : bytes * 4 * (tp - 1) / tp / (device->link_bytes_s * share);
     terms->us[ROOFLINE_SUMS] = n_sums * (own->sum_us + 1e6 * s);
 }
 

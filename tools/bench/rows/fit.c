@@ -49,8 +49,8 @@ static const struct parameter sweep_parameters[] = {
     NUMBER(layer_us, 60, 1, 400),
     NUMBER(seq_us, 12, .5, 300),
     NUMBER(kv, .7, .1, 1.5),
-    NUMBER(nvlink, .075, .008, .5),
-    NUMBER(pcie, .31, .05, 1.5),
+    NUMBER(nvlink, .15, .016, 1),
+    NUMBER(pcie, .62, .1, 3),
     NUMBER(experts, .7, .2, 1),
     {WHAT_PRODUCTS, EFFICIENCY_16, 0, 3, .52, .2, .9},
     {WHAT_WEIGHTS, EFFICIENCY_4, 0, 3, .80, .1, 1},
@@ -98,8 +98,8 @@ static void assume(struct fit_rows *rows, unsigned group) {
         row->attend = .35;
         row->sum_us = 20;
         row->kv_heads = .08;
-        row->nvlink = .075;
-        row->pcie = .31;
+        row->nvlink = .15;
+        row->pcie = .62;
     }
 }
 

@@ -135,8 +135,12 @@ START_TEST(a_cut_model_has_its_share_and_adds_up) {
     ck_assert_double_eq_tol(four.us[ROOFLINE_KV], one.us[ROOFLINE_KV] / 2,
                             1e-9); /* two key heads */
     ck_assert_double_eq(one.us[ROOFLINE_SUMS], 0);
-    /* 21 sums of 2,000 bytes, 1.5 times over the link */
-    ck_assert_double_eq_tol(four.us[ROOFLINE_SUMS], 21 * 30.0, 1e-6);
+    /* 21 sums of 2,000 bytes, 1.5 times out and in at 100 MB/s of both directions together */
+    ck_assert_double_eq_tol(four.us[ROOFLINE_SUMS], 21 * 60.0, 1e-6);
+    roofline.tp = 2; /* once out and in */
+    roofline_terms(&four, &roofline, &step);
+    ck_assert_double_eq_tol(four.us[ROOFLINE_SUMS], 21 * 40.0, 1e-6);
+    roofline.tp = 4;
     roofline.efficiencies.host_bytes_s = 1e6;
     roofline.efficiencies.sum_us = 7;
     roofline_terms(&four, &roofline, &step);
