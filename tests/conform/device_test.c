@@ -386,6 +386,50 @@ START_TEST(threads_have_streams_of_their_own) {
 }
 END_TEST
 
+/* Own memory never lies where the other device's does, beside what is reached there: not even a piece so large that it is looked for
+ * from the first gap on. */
+START_TEST(own_memory_lies_apart_from_what_is_reached) {
+    enum { LARGE = 17 << 20 };
+    device_member_open(_i);
+    unsigned char got[N];
+    struct device *other;
+    struct error error;
+    if (kind->open(1, &other, &error) != STATUS_OK)
+        ck_assert_int_eq(kind->open(0, &other, &error), STATUS_OK);
+    kind->use(other);
+    struct device_stream *others = kind->stream_make(other);
+    unsigned char *theirs = kind->alloc(other, N), *beside = kind->alloc(other, N);
+    ck_assert(others && theirs && beside);
+    kind->fill(others, beside, 0x22, N);
+    ck_assert_int_eq(kind->wait(others), STATUS_OK);
+    kind->use(device);
+    unsigned char *reached = kind->reach(device, other, theirs);
+    unsigned char *own = kind->alloc(device, LARGE);
+    ck_assert_ptr_nonnull(own);
+    kind->fill(stream, own, 0x11, LARGE);
+    ck_assert_int_eq(kind->wait(stream), STATUS_OK);
+    kind->use(other);
+    unsigned char *pinned = kind->pinned_alloc(other, N);
+    kind->copy_out(others, pinned, beside, N);
+    ck_assert_int_eq(kind->wait(others), STATUS_OK);
+    memcpy(got, pinned, N);
+    ck_assert(is_all(got, 0x22, N));
+    kind->pinned_free(other, pinned);
+    kind->use(device);
+    kind->dealloc(device, own);
+    if (reached)
+        kind->unreach(device, reached);
+    ck_assert_ptr_null(kind->failure(device));
+    kind->use(other);
+    kind->dealloc(other, theirs);
+    kind->dealloc(other, beside);
+    kind->stream_free(others);
+    kind->close(other);
+    kind->use(device);
+    device_member_close();
+}
+END_TEST
+
 /* The other device is another one of the machine, where there are several; else the same, opened once more. */
 START_TEST(memory_of_another_device_is_reached) {
     device_member_open(_i);
@@ -448,4 +492,5 @@ void suite_add(TCase *tests) {
     DEVICE_MEMBER_TEST(tests, the_first_failure_stays);
     DEVICE_MEMBER_TEST(tests, threads_have_streams_of_their_own);
     DEVICE_MEMBER_TEST(tests, memory_of_another_device_is_reached);
+    DEVICE_MEMBER_TEST(tests, own_memory_lies_apart_from_what_is_reached);
 }

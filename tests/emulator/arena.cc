@@ -150,15 +150,26 @@ enum status arena_lend(struct arena *arena, void *memory, struct arena_share *sh
     return STATUS_OK;
 }
 
+/* Where a piece begins and ends, with nothing of another one between. What is beside a borrowed one on its pages is the lender's. */
+struct extent {
+    uint64_t begin, end;
+};
+static struct extent extent_of(const struct arena *arena, uint64_t at, size_t n_bytes) {
+    auto borrowed = arena->borrowed.find(at);
+    if (borrowed == arena->borrowed.end())
+        return {at, at + room_of(n_bytes)};
+    return {first_page(at), first_page(at) + borrowed->second};
+}
+
 /* The first gap from `at` on; `reserved` where there is none. */
 static uint64_t gap_from(const struct arena *arena, uint64_t at, uint64_t room) {
     for (const auto &piece : arena->pieces) {
-        uint64_t end = piece.first + room_of(piece.second);
-        if (end <= at)
+        struct extent taken = extent_of(arena, piece.first, piece.second);
+        if (taken.end <= at)
             continue;
-        if (piece.first >= at + room)
+        if (taken.begin >= at + room)
             return at;
-        at = end;
+        at = taken.end;
     }
     return at <= arena->reserved && arena->reserved - at >= room ? at : arena->reserved;
 }
@@ -168,7 +179,7 @@ static uint64_t gap_from(const struct arena *arena, uint64_t at, uint64_t room) 
 static uint64_t place_for(const struct arena *arena, uint64_t room) {
     uint64_t end = 0;
     if (!arena->pieces.empty())
-        end = arena->pieces.rbegin()->first + room_of(arena->pieces.rbegin()->second);
+        end = extent_of(arena, arena->pieces.rbegin()->first, arena->pieces.rbegin()->second).end;
     uint64_t at = gap_from(arena, arena->cursor, room);
     bool rested = at == arena->reserved || (at >= end && at + room > end + REST);
     return rested ? gap_from(arena, 0, room) : at;
