@@ -4,10 +4,12 @@ many ranks on the CPU, to the last digit of every logprob; the log says which wa
 is one line; and a stream whose worker loses its group goes on elsewhere.
 
 The builds with sanitizers have such a backend, and NCCL's functions for it (tests/support/fake_nccl.c)."""
+import argparse
 import json
 import os
 import subprocess
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 os.environ.setdefault("TANDEM_BUILD", "dev")
@@ -121,7 +123,34 @@ def loses_its_group(model, _):
         assert got == post_json(parts.port, "/v1/completions", body)["choices"][0]["token_ids"]
 
 
+def dies_under_load(model, n_kills):
+    """The process with the ranks on devices is killed in the middle of streams, which go on at the CPU's ranks: no token is lost, comes
+    twice or is another one."""
+    bodies = [{"prompt": [(11 * i + 3 * j) % 250 for j in range(5 + 4 * i)], "max_tokens": 24, "ignore_eos": True, "return_token_ids": True,
+               "seed": i, "temperature": 0.8} for i in range(6)]
+    with tempfile.TemporaryDirectory() as own, Parts(own, model, "--tp", 2, *SMALL) as parts, ThreadPoolExecutor(len(bodies)) as clients:
+        def read(body):
+            events = [json.loads(event) for event in stream_events(parts.port, "/v1/completions", body) if event != "[DONE]"]
+            return [token for event in events for choice in event["choices"] for token in choice.get("token_ids", [])]
+        parts.worker("cpu", "mixed", "cpu")
+        parts.up(1)
+        wanted = [read(body) for body in bodies]
+        for kill in range(n_kills):
+            name, sums = f"gpu{kill}", ("device", "nccl", "host")[kill % 3]
+            parts.worker(name, "mixed", "cuda-emu", "--sums", sums, TANDEM_NCCL=str(NCCL))
+            parts.up(2)
+            streams = [clients.submit(read, body) for body in bodies]
+            eventually(lambda: any(w["name"] == name and w["sequences"]["running"] for w in get_json(parts.port, "/admin/status")["workers"]),
+                       "a stream on devices")
+            parts.kill(name)
+            got = [stream.result(120) for stream in streams]
+            assert got == wanted, (kill, sums)
+
+
 def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--kills", type=int, default=1, help="of a worker whose ranks are on devices (default: 1)")
+    n_kills = parser.parse_args().kills
     tally = Tally()
     with tempfile.TemporaryDirectory(prefix="tandem-sums-") as folder:
         model = str(Path(folder) / "tiny.gguf")
@@ -130,14 +159,15 @@ def main():
         for tp in (2, 4):
             with Cluster("--mixed", 1, "--tp", tp, "--backend", "cpu", *SMALL, model=model) as cluster:
                 wanted[tp] = answers(cluster.port)
-        for sums in WAYS:
-            tally.run(f"two ranks, {sums}", equals_the_cpu, model, wanted[2], 2, sums)
-        tally.run("four ranks, nccl", equals_the_cpu, model, wanted[4], 4, "nccl")
+        for tp in (2, 4):
+            for sums in WAYS:
+                tally.run(f"{tp} ranks, {sums}", equals_the_cpu, model, wanted[tp], tp, sums)
         tally.run("from the cpu to devices", hands_over, model, wanted[2], "cpu", "cuda-emu")
         tally.run("from devices to the cpu", hands_over, model, wanted[2], "cuda-emu", "cpu")
         tally.run("fast numerics, three ways", rounds_alike, model, wanted[2])
         tally.run("nccl that cannot", what_cannot_is_said, model)
         tally.run("a group that ends", loses_its_group, model, wanted)
+        tally.run(f"{n_kills} kills", dies_under_load, model, n_kills)
     return tally.end()
 
 
