@@ -14,7 +14,7 @@
 #include <time.h>
 
 #define LOOK_NS 20000000u /* the watcher looks this often while somebody waits */
-#define POLL_NS 100000u   /* an opening group is asked this often */
+#define POLL_NS 100000u   /* an opening group is asked this often, and whether an id has come */
 
 struct nccl_group {
     const struct nccl_library *library;
@@ -145,18 +145,72 @@ const char *nccl_failure(struct nccl_group *group) {
 
 /* Opening and closing. */
 
-enum status nccl_group_id(const struct device_kind *kind, struct kernels_group_id *id,
-                          struct error *error) {
+/* An id that is asked for, in a thread of its own: the library looks for a network, and nothing bounds how long that takes. */
+struct wanted_id {
+    const struct nccl_library *library;
+    atomic_uint n_holders; /* the thread, and who waits for it: the last one frees it */
+    atomic_bool is_there;  /* what follows is set */
+    ncclUniqueId id;
+    ncclResult_t result;
+    char text[200];
+};
+
+static void let_go(struct wanted_id *wanted) {
+    if (atomic_fetch_sub(&wanted->n_holders, 1) == 1)
+        free(wanted);
+}
+
+static void *ask_for_id(void *arg) {
+    struct wanted_id *wanted = arg;
+    wanted->result = wanted->library->GetUniqueId(&wanted->id);
+    if (wanted->result != ncclSuccess) {
+        const char *last = wanted->library->GetLastError(NULL);
+        snprintf(wanted->text, sizeof wanted->text, "%s",
+                 last && *last ? last : wanted->library->GetErrorString(wanted->result));
+    }
+    atomic_store(&wanted->is_there, true);
+    let_go(wanted);
+    return NULL;
+}
+
+static enum status wait_for_id(const struct wanted_id *wanted, uint32_t wait_ms,
+                               struct kernels_group_id *id, struct error *error) {
+    uint64_t begin = clock_now_ns();
+    while (!atomic_load(&wanted->is_there)) {
+        if (clock_now_ns() - begin > wait_ms * 1000000ull)
+            return error_set(error, STATUS_CLOSED, "NCCL made no id for a group within %u ms",
+                             wait_ms);
+        pause_for(POLL_NS);
+    }
+    if (wanted->result != ncclSuccess)
+        return error_set(error, STATUS_UNSUPPORTED, "NCCL makes no id for a group: %s",
+                         wanted->text);
+    memcpy(id->bytes, &wanted->id, sizeof wanted->id);
+    return STATUS_OK;
+}
+
+enum status nccl_group_id(const struct device_kind *kind, uint32_t wait_ms,
+                          struct kernels_group_id *id, struct error *error) {
     const struct nccl_library *library = nccl_library(kind->nccl, error);
-    ncclUniqueId made;
     if (!library)
         return STATUS_UNSUPPORTED;
-    ncclResult_t result = library->GetUniqueId(&made);
-    if (result != ncclSuccess)
-        return error_set(error, STATUS_UNSUPPORTED, "NCCL makes no id for a group: %s",
-                         library->GetLastError(NULL));
-    memcpy(id->bytes, &made, sizeof made);
-    return STATUS_OK;
+    struct wanted_id *wanted = calloc(1, sizeof *wanted);
+    if (!wanted)
+        return error_set(error, STATUS_NOMEM, "no memory for a group of devices");
+    wanted->library = library;
+    atomic_store(&wanted->n_holders, 2);
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, ask_for_id, wanted) != 0) {
+        free(wanted);
+        return error_set(error, STATUS_NOMEM, "no thread that asks NCCL for an id");
+    }
+    enum status status = wait_for_id(wanted, wait_ms, id, error);
+    if (status == STATUS_CLOSED)
+        pthread_detach(thread);
+    else
+        pthread_join(thread, NULL);
+    let_go(wanted);
+    return status;
 }
 
 /* As the least version has it, so that all since take it; calls return before what they begin is done. */

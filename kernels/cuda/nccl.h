@@ -24,9 +24,10 @@ struct device_stream;
 struct nccl_group;
 
 /* What the ranks of a new group call it by. STATUS_UNSUPPORTED with the reason: there is no such library for devices of this
- * kind, it is older than NCCL_LEAST (nccl_version.h), or it cannot. */
-NODISCARD enum status nccl_group_id(const struct device_kind *kind, struct kernels_group_id *id,
-                                    struct error *error);
+ * kind, it is older than NCCL_LEAST (nccl_version.h), or it cannot. STATUS_CLOSED: it did not come to an end within wait_ms.
+ * STATUS_NOMEM. */
+NODISCARD enum status nccl_group_id(const struct device_kind *kind, uint32_t wait_ms,
+                                    struct kernels_group_id *id, struct error *error);
 
 /* Begins to open a rank's end and does not wait for the others. The same statuses; STATUS_NOMEM. */
 NODISCARD enum status nccl_open(const struct device_kind *kind, const struct kernels_group_id *id,

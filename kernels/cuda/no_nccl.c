@@ -6,9 +6,9 @@ static enum status no_nccl_refuse(struct error *error) {
     return error_set(error, STATUS_UNSUPPORTED, "this build has no NCCL: there was no nccl.h");
 }
 
-enum status nccl_group_id(const struct device_kind *kind, struct kernels_group_id *id,
-                          struct error *error) {
-    (void)kind, (void)id;
+enum status nccl_group_id(const struct device_kind *kind, uint32_t wait_ms,
+                          struct kernels_group_id *id, struct error *error) {
+    (void)kind, (void)wait_ms, (void)id;
     return no_nccl_refuse(error);
 }
 

@@ -59,10 +59,14 @@ void cuda_ranks_close(struct kernels_ctx *ctx) {
     cuda_dealloc(ctx, ctx->ranks.room, 0);
 }
 
+static uint32_t wait_ms_of(const struct kernels_ctx *ctx) {
+    return (uint32_t)(ctx->ranks.group.wait_ns / 1000000);
+}
+
 enum status cuda_group_id(struct kernels_ctx *ctx, struct kernels_group_id *id,
                           struct error *error) {
     ctx->kind->use(ctx->device);
-    return nccl_group_id(ctx->kind, id, error);
+    return nccl_group_id(ctx->kind, wait_ms_of(ctx), id, error);
 }
 
 /* By the memory of the others. */
@@ -87,8 +91,8 @@ static enum status reach_all(struct kernels_ctx *ctx, struct kernels_ctx *const 
 static enum status join(struct kernels_ctx *ctx, const struct kernels_group_id *id,
                         struct error *error) {
     const struct gpu_group_of_ranks *group = &ctx->ranks.group;
-    TRY(nccl_open(ctx->kind, id, group->rank, group->n_ranks, (uint32_t)(group->wait_ns / 1000000),
-                  &ctx->ranks.nccl, error));
+    TRY(nccl_open(ctx->kind, id, group->rank, group->n_ranks, wait_ms_of(ctx), &ctx->ranks.nccl,
+                  error));
     TRY(nccl_ready(ctx->ranks.nccl, error));
     return cuda_wires_try(ctx, error);
 }

@@ -6,6 +6,9 @@
  *   version=N          the version that it tells (22809)
  *   absent=R           rank R never comes to its group, though it is told that it did
  *   refuse=R           rank R cannot open its end
+ *   twice              two ranks have the same GPU, which all are told when they have come
+ *   nosocket           there is no id, for the interface that NCCL_SOCKET_IFNAME names is none
+ *   noid=MS            there is one, so much later than it is asked for
  *   late=N             the N-th operation of rank 1 never begins (from 1)
  *   broken=N           the N-th operation fails at rank 1, which is told later
  *   cut=PATH           the same of the first operation after there is such a file
@@ -123,6 +126,10 @@ ncclResult_t ncclGetVersion(int *version) {
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
     static atomic_uint n_ids;
+    if (fault("nosocket") >= 0)
+        return refuse("Bootstrap : no socket interface found");
+    if (fault("noid") > 0)
+        usleep((useconds_t)fault("noid") * 1000);
     memset(id, 0, sizeof *id);
     snprintf(id->internal, sizeof id->internal, "fake %u", ++n_ids);
     return ncclSuccess;
@@ -178,6 +185,9 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int n_ranks, ncclUniqueId 
         n_left++;
         for (int i = 0; (int)world->n_open == n_ranks && i < n_ranks; i++)
             world->ranks[i]->result = ncclSuccess;
+        if ((int)world->n_open == n_ranks && fault("twice") >= 0)
+            break_world(made,
+                        "Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1000");
     }
     pthread_mutex_unlock(&lock);
     return result;
