@@ -100,6 +100,42 @@ START_TEST(sums_of_sums_wait_for_each_other) {
 }
 END_TEST
 
+/* A step of two sums again and again, which is a graph from the second one on: each time of other numbers. */
+enum { N_REPLAYS = 1000, N_STEP = 66 };
+
+static void repeat_steps(struct member *member) {
+    static const uint32_t zero[1] = {0}, seq_begin[2] = {0, 1};
+    const struct kernels *k = member->group->kernels;
+    float x[2 * N_STEP], *at = k->alloc(member->ctx, sizeof x);
+    for (uint32_t turn = 0; turn < N_REPLAYS; turn++) {
+        struct kernels_step step = {.batch = {.n_tokens = 1,
+                                              .n_seqs = 1,
+                                              .ids = zero,
+                                              .positions = zero,
+                                              .seq_begin = seq_begin,
+                                              .block_tables = zero,
+                                              .block_table_stride = 1},
+                                    .rows = zero,
+                                    .n_rows = 1};
+        for (size_t i = 0; i < 2 * N_STEP; i++)
+            x[i] = group_number(member->rank, turn, i);
+        k->put(member->ctx, at, x, sizeof x);
+        k->step_begin(member->ctx, &step);
+        k->sum(member->ctx, at, N_STEP);
+        k->sum(member->ctx, at + N_STEP, N_STEP);
+        member->is_right &= k->step_end(member->ctx) == STATUS_OK;
+        k->get(member->ctx, x, at, sizeof x);
+        for (size_t i = 0; i < 2 * N_STEP; i++)
+            member->is_right &= x[i] == sum_of(member->group->n, turn, i);
+    }
+    k->dealloc(member->ctx, at, sizeof x);
+}
+
+START_TEST(a_step_that_is_a_graph_has_its_bits_a_thousand_times) {
+    group_try(_i, 2, &sizes, repeat_steps);
+}
+END_TEST
+
 /* As many as every one of so many ranks adds up alone, and so many more that each adds up a slice, a multiple of four among them. Such a
  * context has larger stages. */
 static const struct {
@@ -264,6 +300,7 @@ void suite_add(TCase *tests) {
         int from = N_WAYS * i, to = from + group_ways(kernels_table[i]);
         tcase_add_loop_test(tests, sums_have_the_bits_of_the_ranks_order, from, to);
         tcase_add_loop_test(tests, sums_of_sums_wait_for_each_other, from, to);
+        tcase_add_loop_test(tests, a_step_that_is_a_graph_has_its_bits_a_thousand_times, from, to);
         tcase_add_loop_test(tests, long_sums_are_shared_out, from, to);
         tcase_add_loop_test(tests, columns_of_all_ranks_come_to_the_first, from, to);
         tcase_add_loop_test(tests, columns_that_are_none_are_a_failure, from, to);
