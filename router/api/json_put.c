@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Bytes that can be copied as they are: printable ASCII without quote and backslash. */
@@ -118,6 +119,16 @@ void json_put_ids(struct buf *out, const uint32_t *ids, size_t n) {
         buf_putc(out, ',');
     }
     json_put_close(out, ']');
+}
+
+void json_put_value(struct buf *out, const json_t *value) {
+    size_t flags = JSON_ENCODE_ANY | JSON_COMPACT, n = json_dumpb(value, NULL, 0, flags);
+    char *text = malloc(n > 0 ? n : 1);
+    if (text && n > 0 && json_dumpb(value, text, n, flags) == n)
+        buf_append(out, text, n);
+    else
+        out->failed = true;
+    free(text);
 }
 
 void json_put_bytes(struct buf *out, const char *bytes, size_t n) {

@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 
+#include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,6 +23,9 @@ void json_put_string_or_null(struct buf *out, const char *text);    /* NULL: nul
 void json_put_int(struct buf *out, int64_t value);
 void json_put_logprob(struct buf *out, float value);
 void json_put_ids(struct buf *out, const uint32_t *ids, size_t n); /* [1,2,3] */
+
+/* Any value as it was read, compact. Without memory for it `out` has failed. */
+void json_put_value(struct buf *out, const json_t *value);
 
 /* The bytes as a list of numbers: [104,105]. */
 void json_put_bytes(struct buf *out, const char *bytes, size_t n);

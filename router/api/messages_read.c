@@ -2,24 +2,13 @@
 
 #include "base/json/json_get.h"
 #include "model/text/template/template_request.h"
+#include "router/api/chat_said.h"
 #include "router/api/json_put.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define BLOCKS_MAX 4096u
-
-/* Any value, compact. */
-static void put_value(const json_t *value, struct buf *out) {
-    size_t flags = JSON_ENCODE_ANY | JSON_COMPACT, n = json_dumpb(value, NULL, 0, flags);
-    char *text = malloc(n > 0 ? n : 1);
-    if (text && n > 0 && json_dumpb(value, text, n, flags) == n)
-        buf_append(out, text, n);
-    else
-        out->failed = true;
-    free(text);
-}
 
 static void put_key(const char *name, struct buf *out) {
     buf_puts(out, ",\"");
@@ -129,11 +118,6 @@ static enum status put_user(const struct json_get *at, const char *role, const j
     return STATUS_OK;
 }
 
-/* What an assistant's blocks come to: texts joined, what was thought, and calls; each as JSON, without what is around it. */
-struct said {
-    struct buf text, thoughts, calls;
-};
-
 static enum status say_text(const struct json_get *at, const json_t *block, const char *name,
                             size_t i, struct buf *to) {
     TRY(need_text(at, block, name, i));
@@ -153,14 +137,15 @@ static enum status say_call(const struct json_get *at, const json_t *block, size
     put_text_of(json_object_get(block, "name"), to);
     buf_puts(to, ",\"arguments\":");
     if (input)
-        put_value(input, to);
+        json_put_value(to, input);
     else
         buf_puts(to, "{}");
     buf_puts(to, "}}");
     return STATUS_OK;
 }
 
-static enum status say_all(const struct json_get *at, const json_t *content, struct said *said) {
+static enum status say_all(const struct json_get *at, const json_t *content,
+                           struct chat_said *said) {
     for (size_t i = 0; i < json_array_size(content); i++) {
         const json_t *block = json_array_get(content, i);
         if (is_type(block, "text"))
@@ -175,39 +160,20 @@ static enum status say_all(const struct json_get *at, const json_t *content, str
     return STATUS_OK;
 }
 
-/* A member behind others, where there is something of it. */
-static void put_said(const char *before, struct buf *said, const char *behind, struct buf *out) {
-    out->failed |= said->failed;
-    if (said->n == 0)
-        return;
-    buf_puts(out, before);
-    buf_append(out, said->data, said->n);
-    buf_puts(out, behind);
-}
-
 static enum status put_assistant(const struct json_get *at, const json_t *content,
                                  struct buf *out) {
-    struct said said;
+    struct chat_said said;
     if (!json_is_array(content)) {
         buf_puts(out, ",{\"role\":\"assistant\",\"content\":");
         TRY(put_texts(at, "content", content, out));
         buf_putc(out, '}');
         return STATUS_OK;
     }
-    buf_init(&said.text, 0);
-    buf_init(&said.thoughts, 0);
-    buf_init(&said.calls, 0);
+    chat_said_init(&said);
     enum status status = say_all(at, content, &said);
-    buf_puts(out, ",{\"role\":\"assistant\"");
-    if (said.text.n == 0)
-        buf_puts(out, said.calls.n > 0 ? ",\"content\":null" : ",\"content\":\"\"");
-    put_said(",\"content\":\"", &said.text, "\"", out);
-    put_said(",\"reasoning_content\":\"", &said.thoughts, "\"", out);
-    put_said(",\"tool_calls\":[", &said.calls, "]", out);
-    buf_putc(out, '}');
-    buf_fini(&said.text);
-    buf_fini(&said.thoughts);
-    buf_fini(&said.calls);
+    buf_putc(out, ',');
+    chat_said_put(&said, out);
+    chat_said_fini(&said);
     return status;
 }
 
@@ -280,7 +246,7 @@ static enum status put_tools(const struct json_get *get, struct buf *out) {
         if (is_custom)
             buf_puts(out, "\"function\"");
         else
-            put_value(type, out); /* refused by its name */
+            json_put_value(out, type); /* refused by its name */
         buf_puts(out, ",\"function\":{");
         for (size_t k = 0; k < sizeof members / sizeof *members; k++) {
             const json_t *value = json_object_get(tool, members[k][0]);
@@ -289,7 +255,7 @@ static enum status put_tools(const struct json_get *get, struct buf *out) {
             buf_puts(out, any ? ",\"" : "\"");
             buf_puts(out, members[k][1]);
             buf_puts(out, "\":");
-            put_value(value, out);
+            json_put_value(out, value);
             any = true;
         }
         buf_puts(out, "}}");
@@ -343,7 +309,7 @@ static enum status put_format(const struct json_get *get, struct buf *out) {
     const json_t *schema = json_get_member(&format, "schema");
     if (!schema)
         return json_get_fail(&format, STATUS_INVALID, "schema", "is missing");
-    put_value(schema, out);
+    json_put_value(out, schema);
     buf_puts(out, "}}");
     return STATUS_OK;
 }
@@ -365,7 +331,7 @@ static void put_others(const struct json_get *get, struct buf *out) {
         if (!value)
             continue;
         put_key(others[i][1], out);
-        put_value(value, out);
+        json_put_value(out, value);
     }
 }
 
