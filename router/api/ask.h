@@ -116,8 +116,10 @@ struct ask {
     bool include_usage;
     bool continuous_usage;
     bool return_token_ids;
-    bool tokens_as_ids;  /* in logprobs: "token_id:123" for the text */
-    bool return_strings; /* /tokenize: token_strs */
+    bool tokens_as_ids;   /* in logprobs: "token_id:123" for the text */
+    bool return_strings;  /* /tokenize: token_strs */
+    bool seals_thoughts;  /* /v1/responses: a thought comes as encrypted_content, too */
+    struct span repeated; /* of the arena: members of the request that its reply has, too */
 
     int32_t priority;         /* lower runs first */
     struct span cache_salt;   /* of the arena */

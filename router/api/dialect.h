@@ -45,7 +45,7 @@ struct dialect_form {
      * web page can make a browser send unasked. */
     bool (*takes)(const char *content_type, bool is_strict);
     void (*refuse)(const struct api_error *error, struct dialect_refusal *refusal);
-    /* The failure of a stream whose head is out, with what ends the stream; NULL: trailers say all. */
+    /* The failure of a stream whose head is out, with what ends the stream; NULL: trailers say all, or the writer's failed(). */
     void (*error_event)(const struct api_error *error, struct buf *out);
     /* What keeps proxies from closing a silent stream; NULL: the transport has its own. */
     void (*ping)(struct buf *out);
@@ -63,8 +63,12 @@ struct dialect_writer {
     void (*chunk)(const struct reply *reply, const struct reply_choice *choice, struct buf *out);
     /* Behind a stream's last chunk: usage where it belongs there, and the end; NULL: nothing. */
     void (*end)(const struct reply *reply, struct buf *out);
+    /* The failure of a stream whose head is out, where it is told by what came before; NULL: the form's error_event(). */
+    void (*failed)(const struct reply *reply, const struct api_error *error, struct buf *out);
     void (*whole)(const struct reply *reply, const struct reply_choice *choices, uint32_t n,
                   struct buf *out);
+    /* Frees what reply->state owns, whatever became of the call; NULL: nothing. */
+    void (*drop)(void *state);
 };
 
 struct dialect {
@@ -112,4 +116,4 @@ struct dialect {
     }
 
 extern const struct dialect dialect_chat, dialect_completions, dialect_tokenize, dialect_detokenize;
-extern const struct dialect dialect_messages, dialect_count_tokens;
+extern const struct dialect dialect_messages, dialect_count_tokens, dialect_responses;

@@ -79,6 +79,10 @@ int errors_http(const struct api_error *error) {
     return find(error).http;
 }
 
+const char *errors_code(const struct api_error *error) {
+    return find(error).code;
+}
+
 bool errors_want_retry(const struct api_error *error) {
     int http = errors_http(error);
     return http == 429 || http == 503;

@@ -39,5 +39,8 @@ int errors_grpc(const struct api_error *error);
 /* Does the client learn when to come again (429 and 503: Retry-After)? */
 bool errors_want_retry(const struct api_error *error);
 
+/* What it is called in the error object's `code`; NULL: null. */
+const char *errors_code(const struct api_error *error);
+
 /* Appends the compact error object. */
 void errors_put(const struct api_error *error, struct buf *out);

@@ -22,6 +22,10 @@ NODISCARD enum status openai_read_chat(const json_t *root, const struct ask_limi
 NODISCARD enum status openai_read_completion(const json_t *root, const struct ask_limits *limits,
                                              struct ask *ask, struct api_error *error);
 
+/* A sampled token and the likeliest ones, as an entry of a chat's `logprobs`. */
+void openai_put_logprob(const struct reply *reply, uint32_t token,
+                        const struct token_logprobs *logprobs, struct buf *out);
+
 /* An event: `{"id":...,"object":OBJECT,...,` to begin with, and what closes it. */
 void openai_begin_event(const struct reply *reply, const char *object, struct buf *out);
 void openai_end_event(const struct reply *reply, struct buf *out);

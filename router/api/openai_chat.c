@@ -102,6 +102,13 @@ static void put_top(const struct reply *reply, uint32_t sampled, const struct to
     buf_putc(out, ']');
 }
 
+void openai_put_logprob(const struct reply *reply, uint32_t token,
+                        const struct token_logprobs *logprobs, struct buf *out) {
+    put_logprob_of(reply, token, logprobs->logprob, out);
+    put_top(reply, token, logprobs, out);
+    buf_putc(out, '}');
+}
+
 static void put_logprobs(const struct reply *reply, const struct reply_choice *choice,
                          struct buf *out) {
     buf_puts(out, ",\"logprobs\":");
@@ -113,9 +120,7 @@ static void put_logprobs(const struct reply *reply, const struct reply_choice *c
     for (uint32_t i = 0; i < choice->n_tokens; i++) {
         if (i > 0)
             buf_putc(out, ',');
-        put_logprob_of(reply, choice->tokens[i], choice->logprobs[i].logprob, out);
-        put_top(reply, choice->tokens[i], &choice->logprobs[i], out);
-        buf_putc(out, '}');
+        openai_put_logprob(reply, choice->tokens[i], &choice->logprobs[i], out);
     }
     buf_puts(out, "]}");
 }

@@ -41,6 +41,8 @@ static void free_call(struct call *call) {
     buf_fini(&call->client.pending);
     buf_fini(&call->whole);
     ask_fini(&call->ask);
+    if (call->reply.state && call->dialect->writer->drop)
+        call->dialect->writer->drop(call->reply.state);
     free(call->reply.state);
     list_remove(&call->link);
     list_remove(&call->every);

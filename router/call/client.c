@@ -123,8 +123,6 @@ static void end_failed(struct client *client, const struct api_error *error) {
 
 void client_fail(struct client *client, const struct api_error *error) {
     struct buf *out = &client->pending;
-    if (client->form->error_event)
-        client->form->error_event(error, out);
     let_go(client);
     if (exchange_write(client->exchanges, client->exchange, out->data, out->n) == STATUS_OK)
         end_failed(client, error);

@@ -44,6 +44,6 @@ void client_refuse(struct client *client, struct serving *serving, const struct 
 /* The stream is complete: all of it was sent. */
 void client_end(struct client *client);
 
-/* An error as a stream's end, behind what is pending. A client that reads too slowly for it is
+/* The end of a stream that failed, behind what is pending, which says so. A client that reads too slowly for it is
  * cut off: it shall see that the stream is incomplete. */
 void client_fail(struct client *client, const struct api_error *error);

@@ -115,10 +115,21 @@ static bool build_reply(struct call *call) {
     return true;
 }
 
+/* The failure as the last events of a stream. */
+static void put_failure(struct call *call) {
+    const struct dialect_writer *writer = call->dialect->writer;
+    struct buf *out = &call->client.pending;
+    if (writer && writer->failed)
+        writer->failed(&call->reply, &call->error, out);
+    else if (call->client.form->error_event)
+        call->client.form->error_event(&call->error, out);
+}
+
 static void reply_error(struct call *call) {
     if (call->error.error.text[0] == 0)
         error_set(&call->error.error, call->error.status, "%s", status_name(call->error.status));
     if (call->client.state != CLIENT_WAITS) {
+        put_failure(call);
         client_fail(&call->client, &call->error);
         return;
     }

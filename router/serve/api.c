@@ -7,6 +7,7 @@
 #define DIALECTS(X)                                                                                \
     X(chat)                                                                                        \
     X(completions)                                                                                 \
+    X(responses)                                                                                   \
     X(messages)                                                                                    \
     X(count_tokens)                                                                                \
     X(models)                                                                                      \

@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "router/api/dialect.h"
 #include "router/api/field_table.h"
+#include "router/api/responses_read.h"
 #include "tests/support/suite.h"
 
 #include <stdio.h>
@@ -188,6 +189,32 @@ static void put_docs(struct buf *out) {
     buf_puts(out, ".\n");
 }
 
+/* The members of a request of /v1/responses. */
+static void put_responses(struct buf *out) {
+    buf_puts(out, "| field | of the chat | and |\n|---|---|---|\n");
+    for (size_t i = 0; responses_field_nth(i); i++) {
+        const struct responses_field *row = responses_field_nth(i);
+        if (row->use != RESPONSES_COPIED && row->use != RESPONSES_READ)
+            continue;
+        buf_printf(out, "| `%s` | ", row->name);
+        if (row->chat)
+            buf_printf(out, "`%s`", row->chat);
+        buf_printf(out, " | %s |\n", row->says ? row->says : "");
+    }
+    buf_puts(out, "\nA 400 that says why, unless null or false:\n\n");
+    for (size_t i = 0; responses_field_nth(i); i++)
+        if (responses_field_nth(i)->use == RESPONSES_REFUSED)
+            buf_printf(out, "- `%s` %s.\n", responses_field_nth(i)->name,
+                       responses_field_nth(i)->says);
+    buf_puts(out, "\nTaken, and without meaning here:\n\n");
+    for (size_t i = 0; responses_field_nth(i); i++) {
+        const struct responses_field *row = responses_field_nth(i);
+        if (row->use == RESPONSES_IDLE)
+            buf_printf(out, "- `%s`%s%s\n", row->name, row->says ? ": " : "",
+                       row->says ? row->says : "");
+    }
+}
+
 /* Writes a document again with `wanted` between its marks; [from, until) is what stands there now. */
 static void splice(const char *path, const struct buf *document, const char *from,
                    const char *until, const struct buf *wanted) {
@@ -199,9 +226,8 @@ static void splice(const char *path, const struct buf *document, const char *fro
     ck_assert_int_eq(fclose(file), 0);
 }
 
-/* With FIELDS_WRITE=FILE in the environment that document is written again between its marks. */
-START_TEST(the_documentation_says_what_the_table_says) {
-    static const char begin[] = "<!-- fields: from router/api/field_table.c -->\n";
+/* What stands between marks of docs/http-api.md. With FIELDS_WRITE=FILE in the environment that document is written again. */
+static void compare_docs(const char *begin, void (*put)(struct buf *out)) {
     static const char end[] = "<!-- end of fields -->";
     const char *to = getenv("FIELDS_WRITE");
     const char *path = to ? to : SOURCE_DIR "/docs/http-api.md";
@@ -209,20 +235,25 @@ START_TEST(the_documentation_says_what_the_table_says) {
     struct buf wanted, docs;
     buf_init(&wanted, 0);
     buf_init(&docs, 0);
-    put_docs(&wanted);
+    put(&wanted);
     ck_assert_int_eq(file_read(path, 1u << 20, &docs, &error), STATUS_OK);
     buf_putc(&docs, 0);
     const char *from = strstr(docs.data, begin);
     const char *until = from ? strstr(from, end) : NULL;
     ck_assert_ptr_nonnull(until);
-    from += sizeof begin - 1;
+    from += strlen(begin);
     bool same = (size_t)(until - from) == wanted.n && memcmp(from, wanted.data, wanted.n) == 0;
     if (to)
         splice(path, &docs, from, until, &wanted);
-    ck_assert_msg(same || to, "docs/http-api.md does not say what field_table.c says: "
+    ck_assert_msg(same || to, "docs/http-api.md does not say what the tables say: "
                               "FIELDS_WRITE=docs/http-api.md test_router_api_fields writes it");
     buf_fini(&wanted);
     buf_fini(&docs);
+}
+
+START_TEST(the_documentation_says_what_the_tables_say) {
+    compare_docs("<!-- fields: from router/api/field_table.c -->\n", put_docs);
+    compare_docs("<!-- fields: from router/api/responses_read.c -->\n", put_responses);
 }
 END_TEST
 
@@ -275,6 +306,6 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, rows_are_in_order_and_say_one_thing_of_a_route);
     tcase_add_test(tests, every_refused_field_is_named_on_its_routes);
     tcase_add_test(tests, values_that_ask_for_nothing_are_taken);
-    tcase_add_test(tests, the_documentation_says_what_the_table_says);
+    tcase_add_test(tests, the_documentation_says_what_the_tables_say);
     tcase_add_test(tests, an_integer_beyond_64_bits_concerns_its_field_alone);
 }
