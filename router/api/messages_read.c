@@ -325,6 +325,8 @@ static void put_others(const struct json_get *get, struct buf *out) {
                                             {"stream", "stream"},
                                             {"cache_salt", "cache_salt"},
                                             {"priority", "priority"},
+                                            {"seed", "seed"},
+                                            {"logit_bias", "logit_bias"},
                                             {"chat_template_kwargs", "chat_template_kwargs"}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         const json_t *value = json_get_member(get, others[i][0]);

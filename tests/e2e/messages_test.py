@@ -159,6 +159,44 @@ def of_a_client(folder):
             assert error.body["error"]["type"] == "invalid_request_error", error.body
 
 
+def thoughts_of_a_client(_):
+    """What is thought before a text, a form and a call, whole and event by event; and sent back, in the next turn."""
+    try:
+        import anthropic
+    except ImportError as error:
+        raise Skip(f"the Python package anthropic cannot be imported ({error})") from error
+    import thoughts
+    kinds = set()
+    with tempfile.TemporaryDirectory() as name:
+        folder = thoughts.model(Path(name) / "thoughts-True", True)
+        with Cluster("--mixed", 1, model=str(folder)) as cluster, \
+                anthropic.Anthropic(base_url=f"http://127.0.0.1:{cluster.port}", api_key="none", max_retries=0, timeout=120) as client:
+            form = {"type": "object", "properties": {"a": {"enum": ["x", "y"]}}, "required": ["a"], "additionalProperties": False}
+            for more in ({}, {"output_config": {"format": {"type": "json_schema", "schema": form}}}, {"tools": TOOLS, "tool_choice": {"type": "tool", "name": "get"}}):
+                def ask(i):
+                    return dict(model="thoughts-True", max_tokens=600, messages=[{"role": "user", "content": "What now?"}],
+                                thinking={"type": "enabled", "budget_tokens": 1024}, extra_body={"seed": i, "logit_bias": thoughts.OFTEN, "chat_template_kwargs": {"opens": True}}, **more)
+
+                # Some thoughts are empty, others do not end.
+                asked, whole = next((ask(i), got) for i in range(40) if len((got := client.messages.create(**ask(i))).content) == 2)
+                with client.messages.stream(**asked) as stream:
+                    seen = {event.type for event in stream}
+                    final = stream.get_final_message()
+                assert seen >= {"thinking", "content_block_start", "content_block_stop", "message_stop"}, seen
+                without = {"id", "parsed_output"}
+                assert [b.model_dump(exclude=without) for b in final.content] == [b.model_dump(exclude=without) for b in whole.content], (final, whole)
+                thought, block = whole.content
+                kinds |= {thought.type, block.type}
+                if more and whole.stop_reason != "max_tokens":
+                    assert json.loads(block.text)["a"] in "xy" if block.type == "text" else set(block.input) == {"zone"}, whole
+                said = [*asked["messages"], {"role": "assistant", "content": whole.content}, {"role": "user", "content": "So?"}]
+                assert client.messages.count_tokens(model="thoughts-True", messages=said).input_tokens > whole.usage.output_tokens / 2
+                quiet = client.messages.create(**{**asked, "thinking": {"type": "disabled"}, "extra_body": {"seed": 1}})
+                assert quiet.content[0].type != "thinking", quiet
+        assert kinds == {"thinking", "text", "tool_use"}, kinds
+        return ", ".join(sorted(kinds))
+
+
 def main():
     tally = Tally()
     with tempfile.TemporaryDirectory() as name:
@@ -172,6 +210,7 @@ def main():
         tally.run("calls", calls, folder)
         tally.run("what is refused", what_is_refused, folder)
         tally.run("the anthropic package", of_a_client, folder)
+        tally.run("the anthropic package: thoughts", thoughts_of_a_client, None)
     sys.exit(tally.end())
 
 

@@ -53,9 +53,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct ask_limits limits = {.model = "m", .n_tokens = 1000, .prompt_max = 64};
     if (size == 0)
         return 0;
-    limits.tool_format = tool_format_nth(data[0] / 6 % 8); /* or none, behind the last */
+    limits.tool_format = tool_format_nth(data[0] % 192 / 6 % 8); /* or none, behind the last */
     limits.tool_marks_special = size % 2 ? ~0u : 0;
-    const struct dialect *dialect = dialects[data[0] % 6];
+    const struct dialect *dialect = data[0] < 192 ? dialects[data[0] % 6] : &dialect_responses;
     struct api_error error = {0};
     struct ask ask;
     ask_init(&ask);

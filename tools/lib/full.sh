@@ -74,6 +74,7 @@ sanitized alone tsan failover_test "--kills 3 --stops 1"
 
 works e2e/tp_test/long "$python tests/e2e/tp_test.py"
 works e2e/structured_test/long "$python tests/e2e/structured_test.py"
+works e2e/protocols_kill_test/long "$python tests/e2e/protocols_kill_test.py"
 works e2e/tools_test/long "$python tests/e2e/tools_test.py --tools 500"
 step_limit_s=5400 alone e2e/failover_test/long "$python tests/e2e/failover_test.py --kills 200 --stops 30"
 step_limit_s=5400 alone e2e/real_failover_test/long "$python tests/e2e/real_failover_test.py --kills 60 --stops 10"

@@ -53,12 +53,14 @@ sanitized works dev sums_test # on emulated devices, which the release build has
 in_gate="${in_gate}sums_test "
 e2e works structured_test "--schemas 6 --kills 2"
 in_gate="${in_gate}structured_test "
+e2e works protocols_kill_test "--kills 4"
+in_gate="${in_gate}protocols_kill_test "
 gate works tools_test grpc_test up_test parts_test bad_input_test prompt_test page_test memory_test answers_test grpc_wire_test http2_test
 gate waits waiting_test service_test boot_test daemons_test log_test
 sanitized waits dev grpc_test
 sanitized waits dev tls_test
 sanitized works dev hostile_test
-gate waits messages_test proxies_test doctor_test events_test one_model_test
+gate waits messages_test responses_test proxies_test doctor_test events_test one_model_test
 gate waits ipv6_test tls_test admin_test top_test chat_test trail_test grpc_vllm_test sanitizers_test manual_test
 gate computes formats_test weights_test
 waits package/slurm "$python tests/package/slurm_test.py"

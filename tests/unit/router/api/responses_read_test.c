@@ -46,7 +46,7 @@ static void becomes(const char *text, const char *wanted) {
 #define TEXT(kind, text) "{\"type\":\"" kind "\",\"text\":\"" text "\"}"
 #define CALL(id, name)                                                                             \
     "{\"type\":\"function_call\",\"call_id\":\"" id "\",\"name\":\"" name "\",\"arguments\":\"{}"  \
-                                                                          "\"}"
+    "\"}"
 #define OUTPUT(id) "{\"type\":\"function_call_output\",\"call_id\":\"" id "\",\"output\":\"o\"}"
 #define CALLED(id, name)                                                                           \
     "{\"id\":\"" id "\",\"type\":\"function\",\"function\":{\"name\":\"" name                      \
