@@ -2,13 +2,15 @@
 """OpenAI's Responses API, with its own package and without: texts, thoughts, calls of functions and custom tools, whole and streamed
 to the same items, every event of the package's types and with no member that they do not have; forms, log-probabilities, errors; and a
 coding agent's three turns, each of whose prompts begins with the one before."""
+import contextlib
+import http.client
 import json
 import re
 import sys
 import tempfile
 from pathlib import Path
 
-from cluster import Cluster, Skip, Tally, post_json, request
+from cluster import Cluster, Skip, Tally, eventually, post_json, request
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import thoughts as thinking  # noqa: E402
@@ -105,6 +107,48 @@ def text_answers(_):
         cluster.logged("request done.* id=resp_[0-9a-f]{16} .*dialect=responses .*status=200")
         assert b'dialect="responses"' in request(cluster.port, "GET", "/metrics")[2]
         return f"{len(text)} characters"
+
+
+def as_other_doors(_):
+    """Keys and their limits, a deadline in mid-stream, HTTP/2, the list of calls that live, and a client that leaves."""
+    with tempfile.TemporaryDirectory() as name:
+        keys, admins = Path(name) / "keys", Path(name) / "admins"
+        keys.write_text("one concurrent=1\n")
+        admins.write_text("boss\n")
+        admins.chmod(0o600)
+        with Cluster("--mixed", 1, "--step-us", 5000, "--api-keys", keys, "--admin-keys", admins) as cluster:
+            mine, long = {"Authorization": "Bearer one"}, {"input": "x", "max_output_tokens": 60000, "ignore_eos": True, "stream": True}
+
+            def ask(body, headers, path=PATH, method="POST"):
+                status, _, reply = request(cluster.port, method, path, body, headers=headers)
+                return status, reply
+
+            status, reply = ask({"input": "x"}, {})
+            assert status == 401 and json.loads(reply)["error"]["code"] == "invalid_api_key", reply
+            status, reply = ask({**long, "timeout": 0.5}, mine)
+            got = [json.loads(line[6:]) for line in reply.decode().split("\n") if line.startswith("data: ")]
+            assert status == 200 and [event["sequence_number"] for event in got] == list(range(len(got))), got
+            assert [event["type"] for event in got[-2:]] == ["error", "response.failed"] and got[-2]["code"] == "deadline_exceeded", got[-2:]
+            assert got[-1]["response"]["status"] == "failed" and got[-1]["response"]["error"]["code"] == "server_error", got[-1]
+            with contextlib.closing(http.client.HTTPConnection("127.0.0.1", cluster.port, timeout=120)) as leaves:
+                leaves.request("POST", PATH, json.dumps(long), {"Content-Type": "application/json", **mine})
+                assert leaves.getresponse().status == 200
+                status, reply = ask({"input": "x"}, mine)
+                assert status == 429 and json.loads(reply)["error"]["code"] == "rate_limit_exceeded", reply
+                calls = json.loads(ask(None, {"Authorization": "Bearer boss"}, "/admin/requests", "GET")[1])["requests"]
+                assert [call["dialect"] for call in calls] == ["responses"], calls
+            body = {"input": "x", "max_output_tokens": 5}
+            eventually(lambda: ask(body, mine)[0] == 200, "the place of the client that left")
+            cluster.logged("request done.* dialect=responses .*status=499")
+            try:
+                import h2  # noqa: F401
+                import httpx
+            except ImportError:
+                return "without HTTP/2"
+            with httpx.Client(http1=False, http2=True, headers=mine, timeout=120) as client:
+                over = client.post(f"http://127.0.0.1:{cluster.port}{PATH}", json=body)
+                assert over.http_version == "HTTP/2" and without_ids(over.json()) == without_ids(json.loads(ask(body, mine)[1])), over.text
+    return None
 
 
 def calls(cluster):
@@ -265,6 +309,7 @@ except ImportError:
 def main():
     tally = Tally()
     tally.run("text", text_answers, None)
+    tally.run("as other doors", as_other_doors, None)
     with tempfile.TemporaryDirectory() as name:
         try:
             folder = tools.model(Path(name) / "special-False", False)
