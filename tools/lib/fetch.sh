@@ -21,10 +21,10 @@ fetch_all() {
         python_venv "$cache/transformers4-venv" transformers==4.57.6 sentencepiece==0.2.1 tiktoken==0.14.0 protobuf==7.36.2 jinja2==3.1.6 || true
         python_venv "$cache/transformers5-venv" transformers==5.24.0 sentencepiece==0.2.1 tiktoken==0.14.0 protobuf==7.36.2 jinja2==3.1.6 || true
     fi
-    # The frameworks of tests/e2e/frameworks_test.py, and those that want older openai packages (frameworks_openai2_test.py).
+    # The frameworks of tests/e2e/frameworks_test.py and frameworks_responses_test.py, and those that want older openai packages (frameworks_openai2_test.py).
     if [ "$mode" = full ]; then
         python_venv "$cache/frameworks-venv" numpy==2.4.6 jsonschema==4.26.0 openai==3.57.0 litellm==1.110.2 langchain==1.5.2 langchain-openai==1.7.4 \
-            "pydantic-ai-slim[openai]==2.68.0" "smolagents[openai]==1.26.0" outlines==1.3.3 || true
+            "pydantic-ai-slim[openai]==2.68.0" "smolagents[openai]==1.26.0" outlines==1.3.3 openai-agents==0.24.0 || true
         python_venv "$cache/frameworks-openai2-venv" numpy==2.4.6 jsonschema==4.26.0 openai==2.54.0 instructor==1.17.0 llama-index-core==0.14.25 \
             llama-index-llms-openai-like==0.8.1 || true
     fi
