@@ -113,7 +113,7 @@ START_TEST(a_thought_is_what_the_item_has_of_it) {
             THINKS(",\"reasoning_content\":\"hm\""));
     becomes(INPUT(THOUGHT("\"content\":[]," SUMMARY ",\"encrypted_content\":\"thought:e\"")),
             THINKS(",\"reasoning_content\":\"e\""));
-    becomes(INPUT(THOUGHT("\"content\":null," SUMMARY ",\"encrypted_content\":\"gAAAAA\"")),
+    becomes(INPUT(THOUGHT("\"content\":null," SUMMARY ",\"encrypted_content\":\"gAAAAABpK7mPz\"")),
             THINKS(",\"reasoning_content\":\"s\""));
     becomes(INPUT(THOUGHT("\"summary\":[],\"encrypted_content\":\"though\"")), THINKS(""));
     becomes(INPUT(THOUGHT("\"summary\":[],\"encrypted_content\":\"thought:\"")), THINKS(""));

@@ -143,6 +143,14 @@ static json_t *read_events(void) {
     return events;
 }
 
+/* What begins the name of an item of that type. */
+static const char *id_front(const char *type) {
+    return strcmp(type, "message") == 0         ? "msg_"
+           : strcmp(type, "reasoning") == 0     ? "rs_"
+           : strcmp(type, "function_call") == 0 ? "fc_"
+                                                : "ctc_";
+}
+
 /* The items, as a client puts them together, checked at every event. */
 static json_t *put_together(const json_t *events) {
     json_t *items = json_array(), *event;
@@ -157,10 +165,18 @@ static json_t *put_together(const json_t *events) {
         if (json_object_get(event, "output_index"))
             ck_assert_uint_eq((size_t)json_integer_value(json_object_get(event, "output_index")),
                               json_array_size(items));
-        if (json_object_get(event, "item_id"))
+        if (json_object_get(event, "item_id")) {
+            bool is_call = strncmp(id, "fc_", 3) == 0 || strncmp(id, "ctc_", 4) == 0;
+            bool is_text = strstr(type, "output_text") != NULL;
             ck_assert_str_eq(text_at(event, "item_id"), id);
+            ck_assert_int_eq(json_is_integer(json_object_get(event, "content_index")), !is_call);
+            ck_assert_int_eq(json_integer_value(json_object_get(event, "content_index")), 0);
+            ck_assert_int_eq(json_is_array(json_object_get(event, "logprobs")), is_text);
+        }
         if (strcmp(type, "response.output_item.added") == 0) {
+            const char *front = id_front(text_at(item, "type"));
             id = text_at(item, "id");
+            ck_assert_msg(strncmp(id, front, strlen(front)) == 0, "%s", id);
             buf_clear(&text);
         } else if (strcmp(type, "response.output_item.done") == 0) {
             ck_assert_str_eq(text_at(item, "id"), id);
@@ -434,6 +450,8 @@ START_TEST(a_stream_that_fails_says_so_twice) {
         struct api_error error = {.status = cases[k / 2].status};
         struct reply_choice choice = {.text = SPAN("a")};
         error_set(&error.error, error.status, "it \"failed\"");
+        if (k < 2)
+            snprintf(error.error.field, sizeof error.error.field, "input");
         ask_for("", THOUGHT_NONE);
         reply.has_begun = k % 2;
         if (reply.has_begun) {
@@ -449,6 +467,8 @@ START_TEST(a_stream_that_fails_says_so_twice) {
         ck_assert_str_eq(text_at(json_array_get(events, 0), "type"), "response.created");
         ck_assert_str_eq(text_at(told, "type"), "error");
         ck_assert_str_eq(text_at(told, "message"), "it \"failed\"");
+        ck_assert_str_eq(k < 2 ? text_at(told, "param") : "input", "input");
+        ck_assert_int_eq(json_is_null(json_object_get(told, "param")), k >= 2);
         if (cases[k / 2].code)
             ck_assert_str_eq(text_at(told, "code"), cases[k / 2].code);
         else
