@@ -339,14 +339,11 @@ static bool takes(const char *content_type, bool is_strict) {
     return openai_form.takes(content_type, is_strict);
 }
 
-static const struct header stream_headers[] = {{"Cache-Control", "no-cache"},
-                                               {"X-Accel-Buffering", "no"}};
-
 static const struct dialect_form form = {
     .content_type = "application/json",
     .stream_type = SSE_CONTENT_TYPE,
-    .stream_headers = stream_headers,
-    .n_stream_headers = sizeof stream_headers / sizeof *stream_headers,
+    .stream_headers = openai_stream_headers,
+    .n_stream_headers = OPENAI_STREAM_HEADERS,
     .takes = takes,
     .refuse = refuse,
     .error_event = put_error_event,

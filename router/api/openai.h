@@ -11,6 +11,10 @@
  * everything here that answers at once in JSON. */
 extern const struct dialect_form openai_form;
 
+/* The heads of streams of server-sent events, here and in other protocols of JSON. */
+#define OPENAI_STREAM_HEADERS 2
+extern const struct header openai_stream_headers[OPENAI_STREAM_HEADERS];
+
 /* Parses a body; the tree becomes the ask's. Errors as json_tree_parse(); a body that is too large as
  * a tree is `body_too_large`. */
 NODISCARD enum status ask_read_json(const struct span *body, struct ask *ask,

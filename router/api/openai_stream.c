@@ -72,14 +72,14 @@ static void put_error_event(const struct api_error *error, struct buf *out) {
     sse_done(out);
 }
 
-static const struct header stream_headers[] = {{"Cache-Control", "no-cache"},
+const struct header openai_stream_headers[] = {{"Cache-Control", "no-cache"},
                                                {"X-Accel-Buffering", "no"}};
 
 const struct dialect_form openai_form = {
     .content_type = body_type,
     .stream_type = SSE_CONTENT_TYPE,
-    .stream_headers = stream_headers,
-    .n_stream_headers = sizeof stream_headers / sizeof *stream_headers,
+    .stream_headers = openai_stream_headers,
+    .n_stream_headers = OPENAI_STREAM_HEADERS,
     .takes = takes,
     .refuse = refuse,
     .error_event = put_error_event,

@@ -173,14 +173,11 @@ static void refuse(const struct api_error *error, struct dialect_refusal *refusa
     openai_form.refuse(error, refusal);
 }
 
-static const struct header stream_headers[] = {{"Cache-Control", "no-cache"},
-                                               {"X-Accel-Buffering", "no"}};
-
 static const struct dialect_form form = {
     .content_type = "application/json",
     .stream_type = SSE_CONTENT_TYPE,
-    .stream_headers = stream_headers,
-    .n_stream_headers = sizeof stream_headers / sizeof *stream_headers,
+    .stream_headers = openai_stream_headers,
+    .n_stream_headers = OPENAI_STREAM_HEADERS,
     .takes = takes,
     .refuse = refuse,
     .ping = sse_ping,

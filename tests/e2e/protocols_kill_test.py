@@ -110,6 +110,12 @@ def killed(cluster, path, bodies, put_together, kills):
     return f"{n_killed} killed, in the middle of {', '.join(sorted(kinds))}"
 
 
+def message_of(got):
+    """The message, where no call was cut: the arguments of one that was are no JSON."""
+    if got[-2]["delta"]["stop_reason"] != "max_tokens":
+        messages.put_together([(event["type"], event) for event in got])
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--kills", type=int, default=50)
@@ -123,8 +129,7 @@ def main():
             sys.exit(tally.end())
         with Cluster("--mixed", 2, model=str(folder)) as cluster:
             tally.run("/v1/responses", cluster.shown, killed, "/v1/responses", of_responses, responses.put_together, kills)
-            tally.run("/v1/messages", cluster.shown, killed, "/v1/messages", of_messages,
-                      lambda got: messages.put_together([(event["type"], event) for event in got]), kills)
+            tally.run("/v1/messages", cluster.shown, killed, "/v1/messages", of_messages, message_of, kills)
     sys.exit(tally.end())
 
 

@@ -102,6 +102,8 @@ START_TEST(items_of_one_turn_are_one_message) {
                  "a") ",{\"role\":\"assistant\",\"content\":\"b\",\"reasoning_content\":\"hm\"}"));
     becomes(INPUT(SAY("assistant", "a") "," SAY("user", "b")),
             CHAT(SAY("assistant", "a") "," SAY("user", "b")));
+    becomes(INPUT(THOUGHT(HM) "," THOUGHT(HM)),
+            CHAT("{\"role\":\"assistant\",\"content\":\"\",\"reasoning_content\":\"hmhm\"}"));
     becomes(INPUT(SAY("assistant", "")), CHAT(SAY("assistant", "")));
 }
 END_TEST

@@ -477,6 +477,7 @@ START_TEST(a_stream_that_fails_says_so_twice) {
         ck_assert_str_eq(text_at(response, "status"), "failed");
         ck_assert_str_eq(text_at(json_object_get(response, "error"), "code"),
                          cases[k / 2].of_response);
+        ck_assert_str_eq(text_at(json_object_get(response, "error"), "message"), "it \"failed\"");
         ck_assert(json_is_null(json_object_get(response, "usage")));
         json_decref(events);
         end_reply();
