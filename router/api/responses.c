@@ -185,7 +185,6 @@ static const struct dialect_form form = {
 
 static const struct dialect_writer writer = {
     .id_prefix = "resp_",
-    .splits_end = true,
     .splits_thoughts = true,
     .state_size = sizeof(struct responses_output),
     .begin = put_begin,

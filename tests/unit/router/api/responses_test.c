@@ -177,6 +177,7 @@ static json_t *put_together(const json_t *events) {
             const char *front = id_front(text_at(item, "type"));
             id = text_at(item, "id");
             ck_assert_msg(strncmp(id, front, strlen(front)) == 0, "%s", id);
+            ck_assert_uint_eq(json_array_size(json_object_get(item, "content")), 0);
             buf_clear(&text);
         } else if (strcmp(type, "response.output_item.done") == 0) {
             ck_assert_str_eq(text_at(item, "id"), id);
