@@ -56,6 +56,7 @@ static const struct row moved[] = {
     {413, GRPC_RESOURCE_EXHAUSTED, "invalid_request_error", "body_too_large"},
     {409, GRPC_CANCELLED, "invalid_request_error", "aborted"},
     {403, GRPC_PERMISSION_DENIED, "permission_error", "forbidden"},
+    {501, GRPC_UNIMPLEMENTED, "invalid_request_error", "not_implemented"},
     {400, GRPC_UNIMPLEMENTED, "invalid_request_error", "unknown_compression"},
     {400, GRPC_UNIMPLEMENTED, "invalid_request_error", "not_one_message"},
 };

@@ -10,6 +10,7 @@
     X(responses)                                                                                   \
     X(messages)                                                                                    \
     X(count_tokens)                                                                                \
+    X(embeddings)                                                                                  \
     X(models)                                                                                      \
     X(model)                                                                                       \
     X(tokenize)                                                                                    \

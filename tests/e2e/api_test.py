@@ -262,8 +262,12 @@ def keys_have_limits():
 
 
 def habits(cluster):
-    """What load balancers and newer clients send by habit: /ping as /health, `verbosity` as a hint that nothing here takes."""
+    """What load balancers and newer clients send by habit: /ping as /health, `verbosity` as a hint that nothing here takes, embeddings
+    of whatever model there is."""
     assert request(cluster.port, "GET", "/ping")[0] == 200
+    status, _, body = request(cluster.port, "POST", "/v1/embeddings", {"model": "hash", "input": "x"})
+    error = json.loads(body)["error"]
+    assert status == 501 and error["code"] == "not_implemented" and error["message"].startswith("Embeddings"), (status, error)
     for word in ("low", "medium", "high"):
         post_json(cluster.port, "/v1/chat/completions", {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 2, "verbosity": word})
     plan = subprocess.run([BIN / "tandem-worker", "--dry-run", "--model", "hash"], capture_output=True, text=True, timeout=60)

@@ -92,6 +92,7 @@ START_TEST(statuses_become_the_documented_errors) {
         {STATUS_NOT_FOUND, NULL, 404, 12, "not_found_error", 0},
         {STATUS_NOT_FOUND, "model_not_found", 404, 5, "invalid_request_error", 0},
         {STATUS_UNSUPPORTED, "method_not_allowed", 405, 12, "invalid_request_error", 0},
+        {STATUS_UNSUPPORTED, "not_implemented", 501, 12, "invalid_request_error", 0},
         {STATUS_LIMIT, "body_too_large", 413, 8, "invalid_request_error", 0},
         {STATUS_INVALID, "not_one_message", 400, 12, "invalid_request_error", 0},
         {STATUS_BUSY, NULL, 429, 8, "rate_limit_error", 1},
