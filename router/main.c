@@ -30,7 +30,9 @@
 #include "router/call/text.h"
 #include "router/config.h"
 #include "router/core/router.h"
+#include "router/serve/api.h"
 #include "router/serve/api_keys.h"
+#include "router/serve/description.h"
 #include "router/serve/events.h"
 #include "router/serve/grpc_health.h"
 #include "router/serve/link.h"
@@ -289,6 +291,8 @@ static enum status open_front(struct program *program, struct error *error) {
                                    .n_hosts = config->hosts.n,
                                    .listen = config->listen,
                                    .is_loopback = listener_is_loopback(server->listener)};
+    if (description_new(server, api_dialect, &server->description) != STATUS_OK)
+        return error_set(error, STATUS_NOMEM, "no memory for /openapi.json");
     bool inherited = strncmp(config->listen, "fd:", 3) == 0;
     if (service_new(serving, inherited ? server->listener : NULL, config->worker_wait_ns,
                     &program->service) != STATUS_OK)
@@ -398,6 +402,7 @@ static void close_all(struct program *program) {
     listener_free(server->listener);
     health_watches_free(server->watches);
     events_free(server->events);
+    description_free(server->description);
     tls_context_free(server->tls);
     router_free(serving->core);
     link_free(server->link);

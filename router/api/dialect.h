@@ -14,6 +14,7 @@
 
 #include <stdbool.h>
 
+struct dialect_about;
 struct endpoint_request;
 struct exchange;
 struct server;
@@ -36,7 +37,9 @@ struct dialect_form {
     const char *stream_type;             /* of streams */
     const struct header *stream_headers; /* (n_stream_headers) of a stream's head */
     unsigned n_stream_headers;
-    bool needs_http2;              /* what its trailers say, HTTP/1.1 cannot */
+    const char *error_name; /* of its errors in /openapi.json, */
+    const char *error;      /* and SCHEMA() of them (about.h); both NULL: it is not told there */
+    bool needs_http2;       /* what its trailers say, HTTP/1.1 cannot */
     const struct header *trailers; /* (n_trailers) behind every good reply; a failed stream has the
                                       headers of its refusal there */
     unsigned n_trailers;
@@ -76,6 +79,8 @@ struct dialect {
     const char *method; /* "GET" (HEAD too), "POST" */
     const char *path;   /* exact; one that ends with a slash takes more segments */
     const struct dialect_form *form;
+    const struct dialect_about
+        *about;      /* what /openapi.json says of it (about.h); NULL: it is not told there */
     bool is_open;    /* needs no key */
     bool is_admin;   /* needs an admin's key, or a caller on this host (router/serve/guard.h) */
     bool is_probe;   /* is answered when all places of requests are taken, too */

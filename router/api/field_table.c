@@ -1,6 +1,7 @@
 #include "router/api/field_table.h"
 
 #include "router/api/ask.h"
+#include "router/api/field_schemas.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +37,8 @@ static const struct field_row rows[] = {
     {"cache_salt", .served = BOTH, .type = FIELD_STRING, AT(cache_salt), .max = ASK_NAME_BYTES_MAX,
      .says = "tenants of other salts share no cached prefix"},
     {"chat_template", .refused = BOTH},
-    {"chat_template_kwargs", .served = CHAT, .refused = TEXT, .type = FIELD_OBJECT, .neutral = "{}",
+    {"chat_template_kwargs", .served = CHAT, .refused = TEXT, .type = FIELD_OBJECT,
+     .schema = SCHEMA({"type" : "object", "maxProperties" : TEMPLATE_KWARGS_MAX}), .neutral = "{}",
      .says = "64 variables of the template, none that has a field of its own"},
     {"continue_final_message", .served = CHAT, .refused = TEXT, .type = FIELD_BOOL,
      .says = "the answer goes on in the last message", .otherwise = "false"},
@@ -46,7 +48,7 @@ static const struct field_row rows[] = {
     {"decoder_input_details", .refused = BOTH},
     {"do_sample", .refused = BOTH, .neutral = "true"},
     {"documents", .served = CHAT, .refused = TEXT, .type = FIELD_LIST,
-     .says = "1,024 objects, for the template"},
+     .schema = SCHEMA_OBJECTS(TEMPLATE_TOOLS_MAX), .says = "1,024 objects, for the template"},
     {"dry_allowed_length", .idle = BOTH},
     {"dry_base", .idle = BOTH},
     {"dry_multiplier", .refused = BOTH, .neutral = "0"},
@@ -55,7 +57,7 @@ static const struct field_row rows[] = {
     {"dynatemp_exponent", .idle = BOTH},
     {"dynatemp_range", .refused = BOTH, .neutral = "0"},
     {"early_stopping", .idle = BOTH},
-    {"ebnf", .served = BOTH, .type = FIELD_ANY, .says = "as `grammar`"},
+    {"ebnf", .served = BOTH, .type = FIELD_ANY, .schema = SCHEMA_GRAMMAR, .says = "as `grammar`"},
     {"echo", .served = TEXT, .refused = CHAT, .type = FIELD_BOOL,
      .says = "begin the text with the prompt; not with `logprobs`", .otherwise = "false"},
     {"enable_thinking", .served = CHAT, .refused = TEXT, .type = FIELD_BOOL,
@@ -68,18 +70,25 @@ static const struct field_row rows[] = {
      .max = 2, .otherwise = "0"},
     {"function_call", .refused = BOTH, .neutral = "none"},
     {"functions", .refused = BOTH},
-    {"grammar", .served = BOTH, .type = FIELD_ANY,
+    {"grammar", .served = BOTH, .type = FIELD_ANY, .schema = SCHEMA_GRAMMAR,
      .says = "the answer is a text of it: GBNF, or Lark where it has no `::=`: docs/structured.md"},
     {"grammar_lazy", .refused = BOTH},
     {"grammar_triggers", .refused = BOTH},
     {"guidance_scale", .refused = BOTH, .neutral = "1"},
     {"guided_choice", .served = BOTH, .type = FIELD_LIST,
+     .schema = SCHEMA({
+         "type" : "array",
+         "minItems" : 1,
+         "maxItems" : 4096,
+         "items" : {"type" : "string", "minLength" : 1}
+     }),
      .says = "the answer is one of these: 4,096 texts, together 64 KiB"},
     {"guided_decoding_backend", .idle = BOTH},
-    {"guided_grammar", .served = BOTH, .type = FIELD_ANY, .says = "as `grammar`"},
-    {"guided_json", .served = BOTH, .type = FIELD_ANY,
+    {"guided_grammar", .served = BOTH, .type = FIELD_ANY, .schema = SCHEMA_GRAMMAR,
+     .says = "as `grammar`"},
+    {"guided_json", .served = BOTH, .type = FIELD_ANY, .schema = SCHEMA_JSON_SCHEMA,
      .says = "as `response_format` with this JSON schema"},
-    {"guided_regex", .served = BOTH, .type = FIELD_ANY,
+    {"guided_regex", .served = BOTH, .type = FIELD_ANY, .schema = SCHEMA_REGEX,
      .says = "the answer matches it from end to end: 64 KiB, docs/structured.md"},
     {"guided_whitespace_pattern", .idle = BOTH},
     {"guideline", .refused = BOTH},
@@ -90,16 +99,23 @@ static const struct field_row rows[] = {
      .says = "false: what the model thinks is left out of the answer", .otherwise = "true"},
     {"include_stop_str_in_output", .served = BOTH, .type = FIELD_BOOL, AT(include_stop),
      .otherwise = "false"},
-    {"json_schema", .served = BOTH, .type = FIELD_ANY,
+    {"json_schema", .served = BOTH, .type = FIELD_ANY, .schema = SCHEMA_JSON_SCHEMA,
      .says = "as `response_format` with this JSON schema"},
     {"keep_alive", .idle = BOTH},
     {"kv_transfer_params", .refused = BOTH},
     {"length_penalty", .refused = BOTH, .neutral = "1"},
     {"logit_bias", .served = BOTH, .type = FIELD_OBJECT,
+     .schema = SCHEMA({
+         "type" : "object",
+         "maxProperties" : MESSAGE_BIAS_MAX,
+         "propertyNames" : {"pattern" : "^[0-9]+$"},
+         "additionalProperties" : {"type" : "number", "minimum" : -100, "maximum" : 100}
+     }),
      .says = "1,024 ids with text, -100 to 100"},
     {"logits_processors", .refused = BOTH},
     {"logprob_token_ids", .refused = BOTH},
     {"logprobs", .served = BOTH, .type = FIELD_ANY,
+     .schema = SCHEMA({"type" : [ "boolean", "integer" ]}),
      .says = "chat: true or false; completions: 0 to 20"},
     {"lora", .refused = BOTH},
     {"lora_path", .refused = BOTH},
@@ -109,7 +125,7 @@ static const struct field_row rows[] = {
      .says = "0 too with `echo`; the answer ends with the context at the latest (`length`)",
      .otherwise = "16; chat: the rest of the context"},
     {"media_io_kwargs", .refused = BOTH},
-    {"messages", .served = CHAT, .refused = TEXT, .type = FIELD_LIST,
+    {"messages", .served = CHAT, .refused = TEXT, .type = FIELD_LIST, .schema = SCHEMA_MESSAGES,
      .says = "1 to 4,096 of at most 64 members; `content` is text or 1,024 text parts; "
              "`tool_calls` 1,024 objects; `name`, `tool_call_id` 256 bytes"},
     {"metadata", .idle = BOTH},
@@ -147,7 +163,7 @@ static const struct field_row rows[] = {
      .max = 2, .otherwise = "0"},
     {"priority", .served = BOTH, .type = FIELD_INT, AT(priority), .min = INT32_MIN,
      .max = INT32_MAX, .says = "lower runs first", .otherwise = "0"},
-    {"prompt", .served = TEXT, .refused = CHAT, .type = FIELD_ANY,
+    {"prompt", .served = TEXT, .refused = CHAT, .type = FIELD_ANY, .schema = SCHEMA_PROMPT,
      .says =
          "a text, a list of texts, a list of ids or of lists of ids: 1,024 prompts, none empty"},
     {"prompt_cache_key", .idle = BOTH},
@@ -157,7 +173,8 @@ static const struct field_row rows[] = {
     {"reasoning_effort", .served = CHAT, .refused = TEXT, .type = FIELD_STRING,
      .says = "256 bytes; a variable of the template"},
     {"reasoning_format", .idle = BOTH},
-    {"regex", .served = BOTH, .type = FIELD_ANY, .says = "as `guided_regex`"},
+    {"regex", .served = BOTH, .type = FIELD_ANY, .schema = SCHEMA_REGEX,
+     .says = "as `guided_regex`"},
     {"repeat_last_n", .idle = BOTH},
     {"repeat_penalty", .refused = BOTH, .neutral = "1"},
     {"repetition_detection", .refused = BOTH},
@@ -166,6 +183,13 @@ static const struct field_row rows[] = {
     {"request_id", .served = BOTH, .type = FIELD_STRING, AT(request_name),
      .max = ASK_NAME_BYTES_MAX, .says = "for the log"},
     {"response_format", .served = BOTH, .type = FIELD_OBJECT,
+     .schema = SCHEMA({
+         "type" : "object",
+         "properties" : {
+             "type" : {"enum" : [ "text", "json_object", "json_schema", null ]},
+             "json_schema" : {"type" : [ "object", "null" ]}
+         }
+     }),
      .says =
          "of type `text`, `json_object` or `json_schema`: docs/structured.md; of all fields that "
          "say the answer's form one at most",
@@ -196,6 +220,13 @@ static const struct field_row rows[] = {
     {"smoothing_factor", .refused = BOTH, .neutral = "0"},
     {"spaces_between_special_tokens", .idle = BOTH},
     {"stop", .served = BOTH, .type = FIELD_ANY,
+     .schema = SCHEMA({
+         "type" : [ "string", "array" ],
+         "minLength" : 1,
+         "maxLength" : ASK_STOP_BYTES_MAX,
+         "maxItems" : ASK_STOPS_MAX,
+         "items" : {"type" : "string", "minLength" : 1, "maxLength" : ASK_STOP_BYTES_MAX}
+     }),
      .says = "a string, or 64 strings, of 1 to 256 bytes"},
     {"stop_regex", .refused = BOTH},
     {"stop_token_ids", .served = BOTH, .type = FIELD_IDS, AT(sampling.stop_ids),
@@ -205,10 +236,32 @@ static const struct field_row rows[] = {
     {"stream_interval", .served = BOTH, .type = FIELD_INT, .min = 1, .max = INT32_MAX,
      .says = "must be 1", .otherwise = "1"},
     {"stream_options", .served = BOTH, .type = FIELD_OBJECT,
+     .schema = SCHEMA({
+         "type" : "object",
+         "properties" : {
+             "include_usage" : {"type" : [ "boolean", "null" ]},
+             "continuous_usage_stats" : {"type" : [ "boolean", "null" ]}
+         }
+     }),
      .says = "`include_usage`, `continuous_usage_stats`; needs `stream`"},
     {"stream_reasoning", .idle = BOTH},
     {"structural_tag", .refused = BOTH},
     {"structured_outputs", .served = BOTH, .type = FIELD_OBJECT,
+     .schema = SCHEMA({
+         "type" : "object",
+         "properties" : {
+             "json" : {"type" : [ "object", "boolean", "string", "null" ]},
+             "regex" : {"type" : [ "string", "null" ], "minLength" : 1},
+             "choice" : {
+                 "type" : [ "array", "null" ],
+                 "items" : {"type" : "string", "minLength" : 1},
+                 "minItems" : 1,
+                 "maxItems" : 4096
+             },
+             "grammar" : {"type" : [ "string", "null" ]},
+             "json_object" : {"type" : [ "boolean", "null" ]}
+         }
+     }),
      .says = "`json`, `regex`, `choice`, `grammar` or `json_object`"},
     {"suffix", .refused = BOTH},
     {"t_max_predict_ms", .refused = BOTH, .neutral = "0"},
@@ -224,10 +277,14 @@ static const struct field_row rows[] = {
              "`x-request-timeout` and `--deadline` applies",
      .otherwise = "0: none"},
     {"timings_per_token", .idle = BOTH},
-    {"tool_choice", .served = CHAT, .refused = TEXT, .type = FIELD_ANY, .neutral = "none",
-     .says = "`none`, `auto`, `required`, a tool or `allowed_tools`", .otherwise = "`auto`"},
+    {"tool_choice", .served = CHAT, .refused = TEXT, .type = FIELD_ANY,
+     .schema =
+         SCHEMA({"anyOf" : [ {"enum" : [ "none", "auto", "required" ]}, {"type" : "object"} ]}),
+     .neutral = "none", .says = "`none`, `auto`, `required`, a tool or `allowed_tools`",
+     .otherwise = "`auto`"},
     {"tool_prompt", .refused = BOTH},
     {"tools", .served = CHAT, .refused = TEXT, .type = FIELD_LIST,
+     .schema = SCHEMA_OBJECTS(TEMPLATE_TOOLS_MAX),
      .says = "1,024 functions and custom tools with different names, for the template, and to be "
              "called"},
     {"top_a", .refused = BOTH, .neutral = "0"},
@@ -270,6 +327,13 @@ const struct field_row *field_nth(size_t n) {
     return n < N_ROWS ? &rows[n] : NULL;
 }
 
+/* Is it written as the whole text? */
+static bool is_number(const char *text, double value) {
+    char *end;
+    double number = strtod(text, &end);
+    return *text && *end == 0 && number == value;
+}
+
 bool field_is_neutral(const struct field_row *row, const json_t *value) {
     const char *neutral = row->neutral ? row->neutral : "";
     switch (json_typeof(value)) {
@@ -283,7 +347,7 @@ bool field_is_neutral(const struct field_row *row, const json_t *value) {
         return json_string_length(value) == 0 || strcmp(json_string_value(value), neutral) == 0;
     case JSON_INTEGER:
     case JSON_REAL:
-        return neutral[0] && json_number_value(value) == strtod(neutral, NULL);
+        return is_number(neutral, json_number_value(value));
     case JSON_OBJECT:
         return json_object_size(value) == 0 && strcmp(neutral, "{}") == 0;
     case JSON_ARRAY:

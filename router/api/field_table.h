@@ -40,6 +40,7 @@ struct field_row {
     bool has_text;         /* IDS: each must be one that an answer can hold */
     const char *neutral;   /* refused: a value that asks for nothing beside null, false and empty
                               ones, as JSON without quotation marks; or NULL */
+    const char *schema;    /* ANY, LIST, OBJECT: SCHEMA() of its values (about.h); or NULL */
     const char *says;      /* further bounds and remarks for the documentation, or NULL */
     const char *otherwise; /* what holds without it, or NULL */
 };

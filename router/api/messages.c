@@ -2,6 +2,7 @@
 #include "base/http/sse.h"
 #include "router/api/fields.h"
 #include "router/api/json_put.h"
+#include "router/api/messages_about.h"
 #include "router/api/messages_read.h"
 #include "router/api/openai.h"
 #include "router/api/tool_reader.h"
@@ -344,6 +345,8 @@ static const struct dialect_form form = {
     .stream_type = SSE_CONTENT_TYPE,
     .stream_headers = openai_stream_headers,
     .n_stream_headers = OPENAI_STREAM_HEADERS,
+    .error_name = "MessagesError",
+    .error = messages_error,
     .takes = takes,
     .refuse = refuse,
     .error_event = put_error_event,
@@ -361,7 +364,8 @@ static const struct dialect_writer writer = {
     .whole = put_whole,
 };
 
-const struct dialect dialect_messages =
-    DIALECT_ASK("messages", "/v1/messages", form, parse_messages, .writer = &writer);
+const struct dialect dialect_messages = DIALECT_ASK(
+    "messages", "/v1/messages", form, parse_messages, .writer = &writer, .about = &messages_about);
 const struct dialect dialect_count_tokens =
-    DIALECT_ASK("count_tokens", "/v1/messages/count_tokens", form, parse_count, .reply = put_count);
+    DIALECT_ASK("count_tokens", "/v1/messages/count_tokens", form, parse_count, .reply = put_count,
+                .about = &messages_about_count);

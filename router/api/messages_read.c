@@ -4,11 +4,10 @@
 #include "model/text/template/template_request.h"
 #include "router/api/chat_said.h"
 #include "router/api/json_put.h"
+#include "router/api/messages_about.h"
 
 #include <stdio.h>
 #include <string.h>
-
-#define BLOCKS_MAX 4096u
 
 static void put_key(const char *name, struct buf *out) {
     buf_puts(out, ",\"");
@@ -55,7 +54,7 @@ static enum status put_texts(const struct json_get *at, const char *name, const 
         put_text_of(content, out);
         return STATUS_OK;
     }
-    if (!json_is_array(content) || json_array_size(content) > BLOCKS_MAX)
+    if (!json_is_array(content) || json_array_size(content) > MESSAGES_BLOCKS_MAX)
         return json_get_fail(at, STATUS_INVALID, name, "must be a string or a list of blocks");
     buf_putc(out, '[');
     for (i = 0; i < json_array_size(content); i++) {
@@ -181,9 +180,9 @@ static enum status put_message(const struct json_get *at, struct buf *out, bool 
     struct span role = {0};
     const json_t *content = json_get_member(at, "content");
     TRY(json_get_text(at, "role", TEMPLATE_NAME_MAX, &role));
-    if (json_array_size(content) > BLOCKS_MAX)
+    if (json_array_size(content) > MESSAGES_BLOCKS_MAX)
         return json_get_fail(at, STATUS_INVALID, "content", "must have at most %u blocks",
-                             BLOCKS_MAX);
+                             MESSAGES_BLOCKS_MAX);
     if (!content)
         return json_get_fail(at, STATUS_INVALID, "content", "is missing");
     *is_answer = span_is(role, "assistant");
@@ -242,6 +241,9 @@ static enum status put_tools(const struct json_get *get, struct buf *out) {
         const json_t *tool = json_array_get(list, i), *type = json_object_get(tool, "type");
         bool is_custom = !type || json_is_null(type) || is_type(tool, "custom");
         bool any = false;
+        if (!json_is_object(tool))
+            return json_get_fail(get, STATUS_INVALID, "tools",
+                                 "must hold objects; entry %zu is something else", i);
         buf_puts(out, i > 0 ? ",{\"type\":" : "[{\"type\":");
         if (is_custom)
             buf_puts(out, "\"function\"");
@@ -316,23 +318,11 @@ static enum status put_format(const struct json_get *get, struct buf *out) {
 
 /* Members that a chat has by another name, or the same; their types are the chat's to check. */
 static void put_others(const struct json_get *get, struct buf *out) {
-    static const char *const others[][2] = {{"model", "model"},
-                                            {"max_tokens", "max_tokens"},
-                                            {"temperature", "temperature"},
-                                            {"top_p", "top_p"},
-                                            {"top_k", "top_k"},
-                                            {"stop_sequences", "stop"},
-                                            {"stream", "stream"},
-                                            {"cache_salt", "cache_salt"},
-                                            {"priority", "priority"},
-                                            {"seed", "seed"},
-                                            {"logit_bias", "logit_bias"},
-                                            {"chat_template_kwargs", "chat_template_kwargs"}};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        const json_t *value = json_get_member(get, others[i][0]);
+    for (const struct dialect_member *member = messages_members; member->name; member++) {
+        const json_t *value = member->as ? json_get_member(get, member->name) : NULL;
         if (!value)
             continue;
-        put_key(others[i][1], out);
+        put_key(member->as, out);
         json_put_value(out, value);
     }
 }

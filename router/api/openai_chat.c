@@ -1,5 +1,7 @@
 /* OpenAI's chat completions: messages in, one assistant message per choice out. */
 #include "model/text/generation.h"
+#include "router/api/about.h"
+#include "router/api/field_table.h"
 #include "router/api/fields.h"
 #include "router/api/json_put.h"
 #include "router/api/openai.h"
@@ -297,5 +299,67 @@ static const struct dialect_writer writer = {
     .whole = put_whole,
 };
 
-const struct dialect dialect_chat =
-    DIALECT_ASK("chat", "/v1/chat/completions", openai_form, parse_chat, .writer = &writer);
+static const struct dialect_member members[] = {
+    {"logprobs", .schema = SCHEMA({"type" : "boolean"}), .says = "of each token"},
+    {.name = NULL},
+};
+
+static const struct dialect_about about = {
+    .summary = "A conversation in, one message of the assistant out for each choice",
+    .fields = FIELD_CHAT,
+    .members = members,
+    .needs = SCHEMA(["messages"]),
+    .answer = SCHEMA({
+        "type" : "object",
+        "required" : [ "id", "object", "created", "model", "choices", "usage" ],
+        "properties" : {
+            "id" : {"type" : "string"},
+            "object" : {"const" : "chat.completion"},
+            "created" : {"type" : "integer"},
+            "model" : {"type" : "string"},
+            "system_fingerprint" : {"type" : "string"},
+            "choices" : {
+                "type" : "array",
+                "minItems" : 1,
+                "items" : {
+                    "type" : "object",
+                    "required" : [ "index", "message", "logprobs", "finish_reason" ],
+                    "properties" : {
+                        "index" : {"type" : "integer", "minimum" : 0},
+                        "message" : {
+                            "type" : "object",
+                            "required" : [ "role", "content" ],
+                            "properties" : {
+                                "role" : {"const" : "assistant"},
+                                "content" : {"type" : [ "string", "null" ]},
+                                "reasoning" : {"type" : "string"},
+                                "reasoning_content" : {"type" : "string"},
+                                "tool_calls" : {
+                                    "type" : "array",
+                                    "items" : {
+                                        "type" : "object",
+                                        "required" : [ "id", "type" ],
+                                        "properties" : {
+                                            "id" : {"type" : "string"},
+                                            "type" : {"enum" : [ "function", "custom" ]}
+                                        }
+                                    }
+                                }
+                            }
+                        },
+                        "logprobs" : {"type" : [ "object", "null" ]},
+                        "finish_reason" : {"enum" : [ "stop", "length", "tool_calls", "error" ]},
+                        "stop_reason" : {"type" : [ "string", "integer", "null" ]},
+                        "token_ids" : {"type" : "array", "items" : {"type" : "integer"}},
+                        "prompt_token_ids" : {"type" : "array", "items" : {"type" : "integer"}}
+                    }
+                }
+            },
+            "usage" : {"$ref" : "#/components/schemas/Usage"}
+        }
+    }),
+    .events = "`data: ` and a chat.completion.chunk each, at last `data: [DONE]`",
+};
+
+const struct dialect dialect_chat = DIALECT_ASK("chat", "/v1/chat/completions", openai_form,
+                                                parse_chat, .writer = &writer, .about = &about);

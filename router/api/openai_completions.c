@@ -1,5 +1,7 @@
 /* OpenAI's completions: text or ids in, text that follows them out. */
 #include "base/utf8.h"
+#include "router/api/about.h"
+#include "router/api/field_table.h"
 #include "router/api/fields.h"
 #include "router/api/json_put.h"
 #include "router/api/openai.h"
@@ -249,5 +251,51 @@ static const struct dialect_writer writer = {
     .whole = put_whole,
 };
 
-const struct dialect dialect_completions = DIALECT_ASK(
-    "completions", "/v1/completions", openai_form, parse_completions, .writer = &writer);
+static const struct dialect_member members[] = {
+    {"logprobs", .schema = SCHEMA({"type" : "integer", "minimum" : 0, "maximum" : MESSAGE_TOP_MAX}),
+     .says = "of each token, and of so many others in its place"},
+    {"max_tokens", .schema = SCHEMA({"type" : "integer", "minimum" : 0, "maximum" : 2147483647}),
+     .says = "0 with `echo` alone; without it: 16"},
+    {.name = NULL},
+};
+
+static const struct dialect_about about = {
+    .summary = "Text or ids in, what follows them out",
+    .fields = FIELD_COMPLETIONS,
+    .members = members,
+    .needs = SCHEMA(["prompt"]),
+    .answer = SCHEMA({
+        "type" : "object",
+        "required" : [ "id", "object", "created", "model", "choices", "usage" ],
+        "properties" : {
+            "id" : {"type" : "string"},
+            "object" : {"const" : "text_completion"},
+            "created" : {"type" : "integer"},
+            "model" : {"type" : "string"},
+            "system_fingerprint" : {"type" : "string"},
+            "choices" : {
+                "type" : "array",
+                "minItems" : 1,
+                "items" : {
+                    "type" : "object",
+                    "required" : [ "index", "text", "logprobs", "finish_reason" ],
+                    "properties" : {
+                        "index" : {"type" : "integer", "minimum" : 0},
+                        "text" : {"type" : "string"},
+                        "logprobs" : {"type" : [ "object", "null" ]},
+                        "finish_reason" : {"enum" : [ "stop", "length", "error" ]},
+                        "stop_reason" : {"type" : [ "string", "integer", "null" ]},
+                        "token_ids" : {"type" : "array", "items" : {"type" : "integer"}},
+                        "prompt_token_ids" : {"type" : "array", "items" : {"type" : "integer"}}
+                    }
+                }
+            },
+            "usage" : {"$ref" : "#/components/schemas/Usage"}
+        }
+    }),
+    .events = "`data: ` and a text_completion each, at last `data: [DONE]`",
+};
+
+const struct dialect dialect_completions =
+    DIALECT_ASK("completions", "/v1/completions", openai_form, parse_completions, .writer = &writer,
+                .about = &about);

@@ -1,4 +1,5 @@
 #include "base/http/sse.h"
+#include "router/api/about.h"
 #include "router/api/json_tree.h"
 #include "router/api/openai.h"
 
@@ -80,6 +81,23 @@ const struct dialect_form openai_form = {
     .stream_type = SSE_CONTENT_TYPE,
     .stream_headers = openai_stream_headers,
     .n_stream_headers = OPENAI_STREAM_HEADERS,
+    .error_name = "Error",
+    .error = SCHEMA({
+        "type" : "object",
+        "required" : ["error"],
+        "properties" : {
+            "error" : {
+                "type" : "object",
+                "required" : [ "message", "type", "param", "code" ],
+                "properties" : {
+                    "message" : {"type" : "string"},
+                    "type" : {"type" : "string"},
+                    "param" : {"type" : [ "string", "null" ]},
+                    "code" : {"type" : [ "string", "null" ]}
+                }
+            }
+        }
+    }),
     .takes = takes,
     .refuse = refuse,
     .error_event = put_error_event,

@@ -1,4 +1,6 @@
 /* /tokenize and /detokenize, in vLLM's shapes. */
+#include "router/api/about.h"
+#include "router/api/field_table.h"
 #include "router/api/fields.h"
 #include "router/api/json_put.h"
 #include "router/api/openai.h"
@@ -71,7 +73,55 @@ static void put_text(const struct reply *reply, struct buf *out) {
     buf_fini(&text);
 }
 
+/* What a chat and a completion have in two ways, and what asks nothing where nothing is generated. */
+static const struct dialect_member tokenize_members[] = {
+    {"logprobs", .schema = SCHEMA({"type" : [ "boolean", "integer" ]})},
+    {"max_tokens", .schema = SCHEMA({"type" : "integer", "minimum" : 0, "maximum" : 2147483647})},
+    {.name = "tool_choice"},
+    {.name = NULL},
+};
+
+static const struct dialect_about about_tokenize = {
+    .summary = "The ids of a prompt, of a chat's `messages` or a completion's `prompt`",
+    .fields = FIELD_CHAT | FIELD_COMPLETIONS | FIELD_TOKENIZE,
+    .members = tokenize_members,
+    .either = SCHEMA({"anyOf" : [ {"required" : ["messages"]}, {"required" : ["prompt"]} ]}),
+    .answer = SCHEMA({
+        "type" : "object",
+        "required" : [ "count", "max_model_len", "tokens", "token_strs" ],
+        "properties" : {
+            "count" : {"type" : "integer", "minimum" : 0},
+            "max_model_len" : {"type" : "integer", "minimum" : 1},
+            "tokens" : {"type" : "array", "items" : {"type" : "integer", "minimum" : 0}},
+            "token_strs" : {"type" : [ "array", "null" ], "items" : {"type" : "string"}}
+        }
+    }),
+};
+
+static const struct dialect_member detokenize_members[] = {
+    {"model", .as = "model"},
+    {"tokens", .schema = SCHEMA({
+                   "type" : "array",
+                   "maxItems" : MESSAGE_TOKENS_MAX,
+                   "items" : {"type" : "integer", "minimum" : 0}
+               })},
+    {.name = NULL},
+};
+
+static const struct dialect_about about_detokenize = {
+    .summary = "The text of ids",
+    .members = detokenize_members,
+    .needs = SCHEMA(["tokens"]),
+    .answer = SCHEMA({
+        "type" : "object",
+        "required" : ["prompt"],
+        "properties" : {"prompt" : {"type" : "string"}}
+    }),
+};
+
 const struct dialect dialect_tokenize =
-    DIALECT_ASK("tokenize", "/tokenize", openai_form, parse_tokenize, .reply = put_tokens);
+    DIALECT_ASK("tokenize", "/tokenize", openai_form, parse_tokenize, .reply = put_tokens,
+                .about = &about_tokenize);
 const struct dialect dialect_detokenize =
-    DIALECT_ASK("detokenize", "/detokenize", openai_form, parse_detokenize, .reply = put_text);
+    DIALECT_ASK("detokenize", "/detokenize", openai_form, parse_detokenize, .reply = put_text,
+                .about = &about_detokenize);

@@ -281,9 +281,9 @@ enum status tools_read(const struct json_get *get, const struct ask_limits *limi
     const json_t *choice = json_get_member(get, "tool_choice");
     bool none = json_is_string(choice) && strcmp(json_string_value(choice), "none") == 0;
     TRY(note_left_out(get, ask));
+    TRY(json_get_bool(get, "parallel_tool_calls", &box.several));
     if (ask->only_tokens || none) /* tools are shown to the model, and not called */
         return read_each(get, json_get_member(get, "tools"), ask, NULL);
-    TRY(json_get_bool(get, "parallel_tool_calls", &box.several));
     TRY(read_tools(get, ask, &box));
     TRY(read_choice(get, choice, &box));
     if (box.n == 0)

@@ -3,6 +3,7 @@
 #include "base/http/exchange.h"
 #include "base/json/json_get.h"
 #include "base/log/log.h"
+#include "router/api/about.h"
 #include "router/api/openai.h"
 #include "router/call/serving.h"
 #include "router/core/router.h"
@@ -110,14 +111,39 @@ static void answer_kill(struct server *server, const struct endpoint_request *re
     answer_order(server, request, status, &order, &error, "{\"status\":\"killed\"}");
 }
 
+static const struct dialect_member order_members[] = {
+    {"worker", .schema = SCHEMA({"type" : "string", "minLength" : 1, "maxLength" : 63}),
+     .says = "its name"},
+    {"exit", .schema = SCHEMA({"type" : "boolean"}),
+     .says = "of a drain: its process ends once it is empty"},
+    {.name = NULL},
+};
+
+#define ORDER(says)                                                                                \
+    {                                                                                              \
+        .summary = (says), .members = order_members, .needs = SCHEMA(["worker"]),                  \
+        .answer = SCHEMA({                                                                         \
+            "type" : "object",                                                                     \
+            "required" : ["status"],                                                               \
+            "properties" : {"status" : {"type" : "string"}}                                        \
+        })                                                                                         \
+    }
+
+static const struct dialect_about about_drain = ORDER("No new work for a worker");
+static const struct dialect_about about_resume = ORDER("A drained worker takes work again");
+static const struct dialect_about about_kill = ORDER("Kills a worker of `tandem up` on this host");
+static const struct dialect_about about_status = {.summary = "The cluster's picture",
+                                                  .answer = PICTURE_SCHEMA};
+
 const struct dialect dialect_status =
-    DIALECT_ANSWER("status", "GET", "/admin/status", openai_form, answer_status, .is_admin = true);
+    DIALECT_ANSWER("status", "GET", "/admin/status", openai_form, answer_status, .is_admin = true,
+                   .about = &about_status);
 const struct dialect dialect_drain =
     DIALECT_ANSWER("drain", "POST", "/admin/drain", openai_form, answer_drain, .is_admin = true,
-                   .body_max = GUARD_ADMIN_BODY_MAX);
+                   .body_max = GUARD_ADMIN_BODY_MAX, .about = &about_drain);
 const struct dialect dialect_kill =
     DIALECT_ANSWER("kill", "POST", "/admin/kill", openai_form, answer_kill, .is_admin = true,
-                   .body_max = GUARD_ADMIN_BODY_MAX);
+                   .body_max = GUARD_ADMIN_BODY_MAX, .about = &about_kill);
 const struct dialect dialect_resume =
     DIALECT_ANSWER("resume", "POST", "/admin/resume", openai_form, answer_resume, .is_admin = true,
-                   .body_max = GUARD_ADMIN_BODY_MAX);
+                   .body_max = GUARD_ADMIN_BODY_MAX, .about = &about_resume);

@@ -7,6 +7,8 @@
 #include "router/call/serving.h"
 #include "router/serve/server.h"
 
+#include <string.h>
+
 static struct client client_of(const struct server *server,
                                const struct endpoint_request *request) {
     return (struct client){.exchanges = server->serving.exchanges,
@@ -35,6 +37,22 @@ void endpoint_text(struct server *server, const struct endpoint_request *request
     buf_init(&body, 0);
     buf_puts(&body, text);
     endpoint_reply(server, request, status, NULL, &body);
+}
+
+/* If-None-Match: "a", "b"; or *. */
+static bool is_known(const struct exchange *exchange, const char *tag) {
+    const char *tags = exchange_header(exchange, "if-none-match");
+    return tags && (strcmp(tags, "*") == 0 || strstr(tags, tag));
+}
+
+void endpoint_constant(struct server *server, const struct endpoint_request *request,
+                       const char *tag, struct exchange_reply *reply) {
+    if (is_known(request->exchange, tag)) {
+        reply->status = 304;
+        reply->content_type = NULL;
+        reply->n_body = 0;
+    }
+    exchange_reply(server->serving.exchanges, request->exchange->id, reply);
 }
 
 void endpoint_error(struct server *server, const struct endpoint_request *request,

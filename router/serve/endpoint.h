@@ -12,6 +12,7 @@ struct buf;
 struct dialect;
 struct dialect_form;
 struct exchange;
+struct exchange_reply;
 struct server;
 
 /* A request with what its head told. All is borrowed, and valid as long as the exchange's request. */
@@ -30,6 +31,11 @@ void endpoint_reply(struct server *server, const struct endpoint_request *reques
 /* Replies with a text in the form's content type; it is copied. */
 void endpoint_text(struct server *server, const struct endpoint_request *request, unsigned status,
                    const char *text);
+
+/* Replies with what stays the same, whose ETag (`tag`, quotes included) is among its headers: a client that has it already
+ * (If-None-Match) is told so by a 304. */
+void endpoint_constant(struct server *server, const struct endpoint_request *request,
+                       const char *tag, struct exchange_reply *reply);
 
 /* Refuses the request, as its form writes errors. */
 void endpoint_error(struct server *server, const struct endpoint_request *request,

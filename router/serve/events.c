@@ -5,6 +5,7 @@
 #include "base/http/sse.h"
 #include "base/list.h"
 #include "base/net/loop.h"
+#include "router/api/about.h"
 #include "router/api/openai.h"
 #include "router/core/router.h"
 #include "router/serve/endpoint.h"
@@ -197,5 +198,12 @@ static void answer_events(struct server *server, const struct endpoint_request *
     buf_fini(&event);
 }
 
+static const struct dialect_about about = {
+    .summary = "The cluster's picture each second, and as soon as a worker's state changes",
+    .type = SSE_CONTENT_TYPE,
+    .events = "`data: ` and what /admin/status answers each, without end",
+};
+
 const struct dialect dialect_events =
-    DIALECT_ANSWER("events", "GET", "/admin/events", openai_form, answer_events, .is_admin = true);
+    DIALECT_ANSWER("events", "GET", "/admin/events", openai_form, answer_events, .is_admin = true,
+                   .about = &about);

@@ -4,6 +4,7 @@
 #include "base/http/listener.h"
 #include "base/metrics.h"
 #include "base/net/loop.h"
+#include "router/api/about.h"
 #include "router/api/openai.h"
 #include "router/call/calls.h"
 #include "router/call/meter.h"
@@ -57,16 +58,44 @@ static void answer_metrics(struct server *server, const struct endpoint_request 
     endpoint_reply(server, request, 200, METRICS_CONTENT_TYPE, &body);
 }
 
-const struct dialect dialect_health = DIALECT_ANSWER(
-    "health", "GET", "/health", openai_form, answer_health, .is_open = true, .is_probe = true);
+#define STATE                                                                                      \
+    SCHEMA({                                                                                       \
+        "type" : "object",                                                                         \
+        "required" : ["status"],                                                                   \
+        "properties" :                                                                             \
+            {"status" : {"type" : "string"}, "workers" : {"type" : "integer", "minimum" : 0}}      \
+    })
+
+static const struct dialect_about about_health = {
+    .summary = "200: a request would be served now", .also = 503, .answer = STATE};
+static const struct dialect_about about_livez = {.summary = "The router answers", .answer = STATE};
+static const struct dialect_about about_version = {
+    .summary = "The router's version",
+    .answer = SCHEMA({
+        "type" : "object",
+        "required" : ["version"],
+        "properties" : {"version" : {"type" : "string"}}
+    }),
+};
+static const struct dialect_about about_metrics = {.summary = "Prometheus' text format",
+                                                   .type = METRICS_CONTENT_TYPE};
+
+const struct dialect dialect_health =
+    DIALECT_ANSWER("health", "GET", "/health", openai_form, answer_health, .is_open = true,
+                   .is_probe = true, .about = &about_health);
 /* As SageMaker and load balancers ask, by habit. */
-const struct dialect dialect_ping = DIALECT_ANSWER(
-    "ping", "GET", "/ping", openai_form, answer_health, .is_open = true, .is_probe = true);
-const struct dialect dialect_livez = DIALECT_ANSWER(
-    "livez", "GET", "/livez", openai_form, answer_livez, .is_open = true, .is_probe = true);
-const struct dialect dialect_readyz = DIALECT_ANSWER(
-    "readyz", "GET", "/readyz", openai_form, answer_health, .is_open = true, .is_probe = true);
+const struct dialect dialect_ping =
+    DIALECT_ANSWER("ping", "GET", "/ping", openai_form, answer_health, .is_open = true,
+                   .is_probe = true, .about = &about_health);
+const struct dialect dialect_livez =
+    DIALECT_ANSWER("livez", "GET", "/livez", openai_form, answer_livez, .is_open = true,
+                   .is_probe = true, .about = &about_livez);
+const struct dialect dialect_readyz =
+    DIALECT_ANSWER("readyz", "GET", "/readyz", openai_form, answer_health, .is_open = true,
+                   .is_probe = true, .about = &about_health);
 const struct dialect dialect_version =
-    DIALECT_ANSWER("version", "GET", "/version", openai_form, answer_version, .is_open = true);
+    DIALECT_ANSWER("version", "GET", "/version", openai_form, answer_version, .is_open = true,
+                   .about = &about_version);
 const struct dialect dialect_metrics =
-    DIALECT_ANSWER("metrics", "GET", "/metrics", openai_form, answer_metrics, .is_open = true);
+    DIALECT_ANSWER("metrics", "GET", "/metrics", openai_form, answer_metrics, .is_open = true,
+                   .about = &about_metrics);

@@ -1,6 +1,7 @@
 /* /v1/models: the one model that is served. Answers while the cluster loads, too. */
 #include "base/http/exchange.h"
 #include "model/text/generation.h"
+#include "router/api/about.h"
 #include "router/api/json_put.h"
 #include "router/api/openai.h"
 #include "router/call/serving.h"
@@ -55,7 +56,45 @@ static void answer_one(struct server *server, const struct endpoint_request *req
     endpoint_reply(server, request, 200, "application/json", &body);
 }
 
+#define MODEL                                                                                      \
+    {                                                                                              \
+        "type" : "object",                                                                         \
+                 "required" : [ "id", "object", "created", "owned_by" ],                           \
+                              "properties" : {                                                     \
+            "id" : {"type" : "string"},                                                            \
+                   "object" : {"const" : "model"},                                                 \
+                              "created" : {"type" : "integer"},                                    \
+                                          "owned_by" : {"type" : "string"},                        \
+                                                       "root" : {"type" : "string"},               \
+                                                                "max_model_len"                    \
+                : {"type" : "integer", "minimum" : 1},                                             \
+                  "sampling" : {"type" : "object"},                                                \
+                               "parent" : {"type" : "null"},                                       \
+                                          "permission" : {                                         \
+                "type" : "array"                                                                   \
+            }                                                                                      \
+        }                                                                                          \
+    }
+
+static const struct dialect_about about_list = {
+    .summary = "The one model that is served",
+    .answer = SCHEMA({
+        "type" : "object",
+        "required" : [ "object", "data" ],
+        "properties" : {
+            "object" : {"const" : "list"},
+            "data" : {"type" : "array", "minItems" : 1, "maxItems" : 1, "items" : MODEL}
+        }
+    }),
+};
+
+static const struct dialect_about about_one = {
+    .summary = "The model of that id, which may have slashes",
+    .rest = "model",
+    .answer = SCHEMA(MODEL),
+};
+
 const struct dialect dialect_models =
-    DIALECT_ANSWER("models", "GET", "/v1/models", openai_form, answer_list);
+    DIALECT_ANSWER("models", "GET", "/v1/models", openai_form, answer_list, .about = &about_list);
 const struct dialect dialect_model =
-    DIALECT_ANSWER("model", "GET", "/v1/models/", openai_form, answer_one);
+    DIALECT_ANSWER("model", "GET", "/v1/models/", openai_form, answer_one, .about = &about_one);

@@ -2,18 +2,12 @@
 #include "router/serve/page.h"
 
 #include "base/http/exchange.h"
+#include "router/api/about.h"
 #include "router/api/openai.h"
 #include "router/serve/endpoint.h"
 #include "router/serve/server.h"
 
 #include <stdio.h>
-#include <string.h>
-
-/* A browser that has this page already says so: If-None-Match: "a", "b"; or *. */
-static bool is_known(const struct exchange *exchange) {
-    const char *tags = exchange_header(exchange, "if-none-match");
-    return tags && (strcmp(tags, "*") == 0 || strstr(tags, page_tag));
-}
 
 static void answer_page(struct server *server, const struct endpoint_request *request) {
     char policy[512];
@@ -41,13 +35,11 @@ static void answer_page(struct server *server, const struct endpoint_request *re
                                    .n_headers = sizeof headers / sizeof *headers,
                                    .body = page_file,
                                    .n_body = page_file_n};
-    if (is_known(request->exchange)) {
-        reply.status = 304;
-        reply.content_type = NULL;
-        reply.n_body = 0;
-    }
-    exchange_reply(server->serving.exchanges, request->exchange->id, &reply);
+    endpoint_constant(server, request, page_tag, &reply);
 }
 
+static const struct dialect_about about = {
+    .summary = "A page for people: a chat, and the cluster's picture", .type = "text/html"};
+
 const struct dialect dialect_page =
-    DIALECT_ANSWER("page", "GET", "/", openai_form, answer_page, .is_open = true);
+    DIALECT_ANSWER("page", "GET", "/", openai_form, answer_page, .is_open = true, .about = &about);

@@ -1,6 +1,7 @@
 /* GET /admin/requests: the calls that live now and where each of their sequences is. */
 #include "base/clock.h"
 #include "base/log/note.h"
+#include "router/api/about.h"
 #include "router/api/json_put.h"
 #include "router/api/openai.h"
 #include "router/call/call.h"
@@ -83,5 +84,41 @@ static void answer_requests(struct server *server, const struct endpoint_request
     endpoint_reply(server, request, 200, "application/json", &body);
 }
 
-const struct dialect dialect_requests = DIALECT_ANSWER(
-    "requests", "GET", "/admin/requests", openai_form, answer_requests, .is_admin = true);
+static const struct dialect_about about = {
+    .summary = "The calls that live now, and where each of their sequences is",
+    .answer = SCHEMA({
+        "type" : "object",
+        "required" : [ "requests", "left_out" ],
+        "properties" : {
+            "requests" : {
+                "type" : "array",
+                "items" : {
+                    "type" : "object",
+                    "required" : [
+                        "id", "request_id", "dialect", "stage", "age_ms", "slow_client", "sequences"
+                    ],
+                    "properties" : {
+                        "id" : {"type" : "string"},
+                        "request_id" : {"type" : "string"},
+                        "dialect" : {"type" : "string"},
+                        "stage" : {"type" : "string"},
+                        "age_ms" : {"type" : "integer", "minimum" : 0},
+                        "slow_client" : {"type" : "boolean"},
+                        "sequences" : {
+                            "type" : "array",
+                            "items" : {
+                                "type" : "object",
+                                "required" : [ "stage", "prompt_tokens", "tokens" ]
+                            }
+                        }
+                    }
+                }
+            },
+            "left_out" : {"type" : "integer", "minimum" : 0}
+        }
+    }),
+};
+
+const struct dialect dialect_requests =
+    DIALECT_ANSWER("requests", "GET", "/admin/requests", openai_form, answer_requests,
+                   .is_admin = true, .about = &about);

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 struct api_keys;
+struct description;
 struct events;
 struct health_watches;
 struct link;
@@ -25,6 +26,7 @@ struct server {
     struct metrics *metrics;
     struct health_watches *watches;
     struct events *events;
+    struct description *description;
     bool has_siblings; /* `tandem up` started it, and workers beside it: /admin/kill is for these */
     uint64_t host;     /* this machine, as workers name theirs, */
     char host_name[65]; /* and as people do */

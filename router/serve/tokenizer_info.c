@@ -1,5 +1,6 @@
 /* /tokenizer_info: what the model's tokenizer is, in vLLM's shape. */
 #include "model/model.h"
+#include "router/api/about.h"
 #include "router/api/json_put.h"
 #include "router/api/openai.h"
 #include "router/call/serving.h"
@@ -49,5 +50,27 @@ static void answer_info(struct server *server, const struct endpoint_request *re
     endpoint_reply(server, request, 200, "application/json", &body);
 }
 
-const struct dialect dialect_tokenizer_info =
-    DIALECT_ANSWER("tokenizer_info", "GET", "/tokenizer_info", openai_form, answer_info);
+static const struct dialect_about about = {
+    .summary = "What the model's tokenizer_config.json says",
+    .answer = SCHEMA({
+        "type" : "object",
+        "required" : [
+            "tokenizer_class", "bos_token", "eos_token", "pad_token", "add_bos_token",
+            "add_eos_token", "vocab_size", "model_max_length", "chat_template"
+        ],
+        "properties" : {
+            "tokenizer_class" : {"type" : "string"},
+            "bos_token" : {"type" : [ "string", "null" ]},
+            "eos_token" : {"type" : [ "string", "null" ]},
+            "pad_token" : {"type" : "null"},
+            "add_bos_token" : {"type" : "boolean"},
+            "add_eos_token" : {"type" : "boolean"},
+            "vocab_size" : {"type" : "integer", "minimum" : 1},
+            "model_max_length" : {"type" : "integer", "minimum" : 1},
+            "chat_template" : {"type" : [ "string", "null" ]}
+        }
+    }),
+};
+
+const struct dialect dialect_tokenizer_info = DIALECT_ANSWER(
+    "tokenizer_info", "GET", "/tokenizer_info", openai_form, answer_info, .about = &about);

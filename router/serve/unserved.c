@@ -1,4 +1,5 @@
 /* Paths that clients of OpenAI's API know and that a server of text models does not serve: each is told by its name. */
+#include "router/api/about.h"
 #include "router/api/openai.h"
 #include "router/serve/endpoint.h"
 
@@ -9,5 +10,7 @@ static void answer_embeddings(struct server *server, const struct endpoint_reque
     endpoint_error(server, request, &error);
 }
 
-const struct dialect dialect_embeddings =
-    DIALECT_ANSWER("embeddings", "POST", "/v1/embeddings", openai_form, answer_embeddings);
+static const struct dialect_about about = {.summary = "Embeddings are not served", .status = 501};
+
+const struct dialect dialect_embeddings = DIALECT_ANSWER(
+    "embeddings", "POST", "/v1/embeddings", openai_form, answer_embeddings, .about = &about);

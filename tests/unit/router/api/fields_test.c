@@ -104,6 +104,8 @@ START_TEST(values_that_ask_for_nothing_are_taken) {
         {"modalities", "[\"text\"]", "[\"text\",\"audio\"]"},
         {"function_call", "\"none\"", "\"auto\""},
         {"do_sample", "true", "false"},
+        {"do_sample", "\"true\"", "0"}, /* a number is no word */
+        {"modalities", "\"text\"", "0"},
         {"use_beam_search", "false", "true"},
     };
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
