@@ -4,14 +4,13 @@
 #include "router/api/ask.h"
 
 #define FORMAT                                                                                     \
-    SCHEMA({                                                                                       \
-        "type" : "object",                                                                         \
-        "required" : [ "type", "schema" ],                                                         \
-        "properties" : {                                                                           \
-            "type" : {"const" : "json_schema"},                                                    \
-            "schema" : {"type" : [ "object", "boolean", "string" ]}                                \
+    {                                                                                              \
+        "type" : "object", "required" : [ "type", "schema" ], "properties" : {                     \
+            "type" : {"const" : "json_schema"}, "schema" : {                                       \
+                "type" : [ "object", "boolean", "string" ]                                         \
+            }                                                                                      \
         }                                                                                          \
-    })
+    }
 #define TEXTS                                                                                      \
     SCHEMA({                                                                                       \
         "type" : [ "string", "array" ],                                                            \
@@ -74,11 +73,13 @@ const struct dialect_member messages_members[] = {
     {"messages", .schema = MESSAGES},
     {.name = "metadata"},
     {"model", .as = "model"},
-    {"output_config",
-     .schema =
-         SCHEMA({"type" : "object", "properties" : {"format" : {"type" : [ "object", "null" ]}}}),
+    {"output_config", .schema = SCHEMA({
+                          "type" : "object",
+                          "properties" : {"format" : {"anyOf" : [ FORMAT, {"type" : "null"} ]}}
+                      }),
      .says = "`format`: the answer's form"},
-    {"output_format", .schema = FORMAT, .says = "the older name of `output_config.format`"},
+    {"output_format", .schema = SCHEMA({"type" : "object"}),
+     .says = "the older name of `output_config.format`"},
     {"priority", .as = "priority"},
     {"seed", .as = "seed"},
     {.name = "service_tier"},
@@ -158,9 +159,11 @@ const struct dialect_about messages_about_count = {
     }),
 };
 
+/* What the HTTP server refuses by itself (a body that is too large or too slow) has OpenAI's form, whose `error` has these
+ * members, too. */
 const char messages_error[] = SCHEMA({
     "type" : "object",
-    "required" : [ "type", "error" ],
+    "required" : ["error"],
     "properties" : {
         "type" : {"const" : "error"},
         "error" : {

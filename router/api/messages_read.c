@@ -296,11 +296,13 @@ static enum status put_choice(const struct json_get *get, struct buf *out) {
 
 /* `output_config.format`, or the older `output_format`. */
 static enum status put_format(const struct json_get *get, struct buf *out) {
-    struct json_get config, format;
+    struct json_get config, format, older;
     struct span type = {0};
     TRY(json_get_object(get, "output_config", &config));
-    TRY(json_get_object(config.object ? &config : get, config.object ? "format" : "output_format",
-                        &format));
+    TRY(json_get_object(&config, "format", &format));
+    TRY(json_get_object(get, "output_format", &older));
+    if (!format.object)
+        format = older;
     if (!format.object)
         return STATUS_OK;
     TRY(json_get_text(&format, "type", 64, &type));

@@ -275,6 +275,39 @@ def habits(cluster):
                         plan.stdout), plan
 
 
+def answers_are_as_the_document_says(cluster):
+    """One of each path, by its schema; all that schemathesis thinks of is in openapi_test.py."""
+    try:
+        import jsonschema
+    except ImportError as error:
+        raise Skip(f"the Python package jsonschema cannot be imported ({error})") from error
+    document = get_json(cluster.port, "/openapi.json")
+    user = [{"role": "user", "content": "hi"}]
+    bodies = {"chat": {"messages": user, "max_tokens": 3, "logprobs": True, "n": 2}, "completions": {"prompt": "a", "max_tokens": 3, "logprobs": 1},
+              "messages": {"messages": user, "max_tokens": 3}, "count_tokens": {"messages": user}, "tokenize": {"prompt": "a", "return_token_strs": True},
+              "detokenize": {"tokens": [97]}, "embeddings": {"input": "a"}, "drain": {"worker": "nobody"}, "resume": {"worker": "nobody"},
+              "kill": {"worker": "nobody"}}
+
+    def follows(schema, value):
+        jsonschema.validate(value, {**schema, "components": document["components"]})
+    seen = set()
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            if path == "/admin/events":
+                continue
+            name, models = operation["operationId"], get_json(cluster.port, "/v1/models")["data"]
+            body = bodies[name] if method == "post" else None
+            status, headers, got = request(cluster.port, method.upper(), path.format(model=models[0]["id"]), body)
+            told = operation["responses"].get(str(status)) or operation["responses"][f"{status // 100}XX"]
+            told = document["components"]["responses"][told["$ref"].rsplit("/", 1)[1]] if "$ref" in told else told
+            kind = headers["Content-Type"].split(";")[0]
+            follows(told["content"][kind]["schema"], json.loads(got) if kind == "application/json" else got.decode())
+            if body:
+                follows(document["components"]["schemas"][name], body)
+            seen.add((name, status))
+    assert {("chat", 200), ("completions", 200), ("messages", 200), ("embeddings", 501), ("drain", 404), ("page", 200), ("status", 200)} <= seen, seen
+
+
 def main():
     tally = Tally()
     with Cluster("--prefill", 1, "--decode", 1, "--step-us", 2000) as cluster:
@@ -286,6 +319,7 @@ def main():
     with Cluster("--prefill", 1, "--decode", 1, "--step-us", 2000) as cluster:
         tally.run("status says what is promised", status_says_what_is_promised, cluster)
         tally.run("habits", habits, cluster)
+        tally.run("answers are as the document says", answers_are_as_the_document_says, cluster)
         tally.run("callers bound their time", callers_bound_their_time, cluster)
         tally.run("traces are logged", traces_are_logged, cluster)
     tally.run("silent streams are pinged", silent_streams_are_pinged)

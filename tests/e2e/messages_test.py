@@ -127,7 +127,11 @@ def what_is_refused(folder):
              ({"max_tokens": 1, "messages": user, "tools": [{"type": 7, "name": "bash"}]}, "tools[0].type"),
              ({"max_tokens": 1, "messages": user, "tools": [{"type": "bash_20250124", "name": "bash"}], "tool_choice": {"type": "tool", "name": "bash"}}, "bash"),
              ({"max_tokens": 1, "messages": user, "mcp_servers": []}, "mcp_servers"), ({"max_tokens": 1, "messages": user, "temperature": -1}, "temperature"),
-             ({"max_tokens": 1, "messages": user, "output_config": {"format": {"type": "regex"}}}, "json_schema")]
+             ({"max_tokens": 1, "messages": user, "output_config": {"format": {"type": "regex"}}}, "json_schema"),
+             ({"max_tokens": 1, "messages": user, "output_format": {"type": "regex"}}, "json_schema"),
+             ({"max_tokens": 1, "messages": user, "output_config": {}, "output_format": {"type": "regex"}}, "json_schema"),
+             ({"max_tokens": 1, "messages": user, "output_config": {"format": None}, "output_format": 5}, "output_format"),
+             ({"max_tokens": 1, "messages": user, "tools": [5], "tool_choice": {"type": "none"}}, "tools")]
     with Cluster("--mixed", 1, model=str(folder)) as cluster:
         for body, word in cases:
             error = post(cluster.port, {"model": "special-False", **body}, want=400)

@@ -28,6 +28,8 @@ fetch_all() {
         python_venv "$cache/frameworks-openai2-venv" numpy==2.4.6 jsonschema==4.26.0 openai==2.54.0 instructor==1.17.0 llama-index-core==0.14.25 \
             llama-index-llms-openai-like==0.8.1 || true
     fi
+    # What reads /openapi.json and asks by it (tests/e2e/openapi_test.py).
+    [ "$mode" != full ] || python_venv "$cache/schemathesis-venv" numpy==2.4.6 schemathesis==4.32.5 openapi-spec-validator==0.9.0 || true
     [ "$mode" != full ] || tests/mutants/stranger --fetch || true
     tools/fetch-model smollm2 || true
     # promtool and a Prometheus for tests/e2e/boards_test.py.

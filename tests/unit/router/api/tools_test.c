@@ -393,6 +393,8 @@ static const struct bad {
     {ALLOWED("never", "get"), "tool_choice.allowed_tools.mode", STATUS_INVALID},
     {"\"tool_choice\":\"required\"", "tool_choice", STATUS_INVALID},
     {TOOLS ",\"parallel_tool_calls\":1", "parallel_tool_calls", STATUS_INVALID},
+    {TOOLS ",\"tool_choice\":\"none\",\"parallel_tool_calls\":1", "parallel_tool_calls",
+     STATUS_INVALID},
 };
 
 START_TEST(what_is_wrong_is_named) {
