@@ -16,6 +16,7 @@
     X(tokenize)                                                                                    \
     X(detokenize)                                                                                  \
     X(tokenizer_info)                                                                              \
+    X(props)                                                                                       \
     X(openapi)                                                                                     \
     X(page)                                                                                        \
     X(health)                                                                                      \

@@ -1,4 +1,5 @@
-/* /tokenizer_info: what the model's tokenizer is, in vLLM's shape. */
+/* What the model and its tokenizer are for clients that prepare prompts: /tokenizer_info in vLLM's shape, /props in that of
+ * llama-server. */
 #include "model/model.h"
 #include "router/api/about.h"
 #include "router/api/json_put.h"
@@ -21,12 +22,19 @@ static void put_bool(bool value, struct buf *out) {
     buf_puts(out, value ? "true" : "false");
 }
 
+static void put_template(const struct model *model, struct buf *out) {
+    struct span chat = model->template_source;
+    if (chat.n > 0)
+        json_put_string(out, chat.bytes, chat.n);
+    else
+        buf_puts(out, "null");
+}
+
 /* What transformers' tokenizer_config.json says, for clients that render and count by themselves
  * (lm-eval's remote tokenizer). Sequences are not padded here: there is no token for it. */
 static void answer_info(struct server *server, const struct endpoint_request *request) {
     const struct model *model = text_model(server->serving.text);
     const struct tokenizer *tokenizer = model->tokenizer;
-    struct span chat = model->template_source;
     struct buf body;
     buf_init(&body, 0);
     buf_puts(&body, "{\"tokenizer_class\":\"PreTrainedTokenizerFast\",\"bos_token\":");
@@ -42,11 +50,27 @@ static void answer_info(struct server *server, const struct endpoint_request *re
     buf_puts(&body, ",\"model_max_length\":");
     json_put_int(&body, serving_context(&server->serving));
     buf_puts(&body, ",\"chat_template\":");
-    if (chat.n > 0)
-        json_put_string(&body, chat.bytes, chat.n);
-    else
-        buf_puts(&body, "null");
+    put_template(model, &body);
     buf_putc(&body, '}');
+    endpoint_reply(server, request, 200, "application/json", &body);
+}
+
+static void answer_props(struct server *server, const struct endpoint_request *request) {
+    const struct model *model = text_model(server->serving.text);
+    struct buf body;
+    buf_init(&body, 0);
+    buf_puts(&body, "{\"default_generation_settings\":{\"n_ctx\":");
+    json_put_int(&body, serving_context(&server->serving));
+    buf_puts(&body, "},");
+    json_put_member(&body, "model_alias", server->serving.model);
+    buf_puts(&body, "\"chat_template\":");
+    put_template(model, &body);
+    buf_puts(&body, ",\"bos_token\":");
+    put_token_text(model->tokenizer, model->tokenizer->bos_id, &body);
+    buf_puts(&body, ",\"eos_token\":");
+    put_token_text(model->tokenizer, model->tokenizer->eos_id, &body);
+    buf_puts(&body, ",\"modalities\":{\"vision\":false,\"audio\":false},"
+                    "\"build_info\":\"tandem " TANDEM_VERSION "\"}");
     endpoint_reply(server, request, 200, "application/json", &body);
 }
 
@@ -74,3 +98,30 @@ static const struct dialect_about about = {
 
 const struct dialect dialect_tokenizer_info = DIALECT_ANSWER(
     "tokenizer_info", "GET", "/tokenizer_info", openai_form, answer_info, .about = &about);
+
+static const struct dialect_about about_props = {
+    .summary = "The model as llama-server tells of it",
+    .answer = SCHEMA({
+        "type" : "object",
+        "required" : [
+            "default_generation_settings", "model_alias", "chat_template", "bos_token", "eos_token",
+            "modalities", "build_info"
+        ],
+        "properties" : {
+            "default_generation_settings" : {
+                "type" : "object",
+                "required" : ["n_ctx"],
+                "properties" : {"n_ctx" : {"type" : "integer", "minimum" : 1}}
+            },
+            "model_alias" : {"type" : "string"},
+            "chat_template" : {"type" : [ "string", "null" ]},
+            "bos_token" : {"type" : [ "string", "null" ]},
+            "eos_token" : {"type" : [ "string", "null" ]},
+            "modalities" : {"type" : "object"},
+            "build_info" : {"type" : "string"}
+        }
+    }),
+};
+
+const struct dialect dialect_props =
+    DIALECT_ANSWER("props", "GET", "/props", openai_form, answer_props, .about = &about_props);

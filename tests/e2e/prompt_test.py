@@ -242,6 +242,10 @@ def a_chats_prompt_is_what_tokenize_says(base, scratch):
             refusal = post_json(cluster.port, CHAT, {**body, "max_tokens": 1}, want=400)["error"]
             assert refusal["param"] == "tools" and "`none`" in refusal["message"], refusal
         info = get_json(cluster.port, "/tokenizer_info")
+        props = get_json(cluster.port, "/props")
+        assert props["default_generation_settings"]["n_ctx"] == info["model_max_length"], (props, info)
+        assert all(props[name] == info[name] for name in ("chat_template", "bos_token", "eos_token")) and props["modalities"]["vision"] is False, props
+        assert props["model_alias"] == get_json(cluster.port, "/v1/models")["data"][0]["id"], props
         assert info["bos_token"] == "<s>" and info["chat_template"] == OWN_TEMPLATE, info
 
 
