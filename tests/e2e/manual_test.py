@@ -21,7 +21,7 @@ def every_option_is_on_its_page(folder):
     n = 0
     for name in ("tandem-router", "tandem-worker", "tandem"):
         page = (folder / f"man1/{name}.1").read_text()
-        flags = flags_of(name) if name != "tandem" else set().union(*(flags_of("tandem", c) for c in ("up", "chat", "status", "top", "drain", "doctor")))
+        flags = flags_of(name) if name != "tandem" else set().union(*(flags_of("tandem", c) for c in ("up", "chat", "status", "top", "drain", "batch", "doctor")))
         missing = [flag for flag in flags if f'Fl "-{flag}"' not in page]
         assert len(flags) > 10 and not missing, (name, missing)
         n += len(flags)

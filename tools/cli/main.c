@@ -1,4 +1,5 @@
 /* tools/cli/main.c: `tandem COMMAND ...` */
+#include "tools/cli/batch.h"
 #include "tools/cli/chat/chat.h"
 #include "tools/cli/doctor/doctor.h"
 #include "tools/cli/keys.h"
@@ -19,6 +20,7 @@ static const struct {
 } commands[] = {
     {"up", up_command, "a whole cluster in the foreground: router, prefill and decode workers"},
     {"chat", chat_command, "ask a running server, the answer streamed"},
+    {"batch", batch_command, "answer a file of requests, a line each"},
     {"status", status_command, "routers and workers of a running server [--json]"},
     {"top", top_command, "a live view of a running server, on a terminal or as lines"},
     {"drain", status_drain_command, "ask a worker to finish its work and take no more"},
