@@ -101,7 +101,7 @@ def a_screen_with_keys(cluster):
         terminal.resize(40, 12)
         terminal.expect(r"STATE +RUN +KV", "a narrow screen")
         terminal.resize(120, 30)
-        terminal.expect(r"PROMPT/S +NOTE", "a wide screen")
+        terminal.expect(r"PROMPT/S +PID +HOST +NOTE", "a wide screen")
         terminal.type("q")
         assert terminal.end() == 0
         assert "\x1b[?1049l" in terminal.text, "the terminal's own screen comes back"

@@ -195,6 +195,8 @@ enum column {
     COL_KV,
     COL_TOKENS,
     COL_PROMPT,
+    COL_PID,
+    COL_HOST,
     COL_NOTE,
     COLUMNS
 };
@@ -205,11 +207,12 @@ static const struct {
     unsigned priority; /* the lowest go first where the screen is narrow */
     bool is_right;
 } columns[COLUMNS] = {
-    [COL_NAME] = {"WORKER", 8, 9, false}, [COL_ROLE] = {"ROLE", 7, 4, false},
-    [COL_STATE] = {"STATE", 8, 8, false}, [COL_RUNNING] = {"RUN", 4, 7, true},
-    [COL_WAITING] = {"WAIT", 4, 5, true}, [COL_KV] = {"KV", 9, 6, false},
-    [COL_TOKENS] = {"TOK/S", 6, 3, true}, [COL_PROMPT] = {"PROMPT/S", 8, 2, true},
-    [COL_NOTE] = {"NOTE", 4, 1, false},
+    [COL_NAME] = {"WORKER", 8, 11, false}, [COL_ROLE] = {"ROLE", 7, 6, false},
+    [COL_STATE] = {"STATE", 8, 10, false}, [COL_RUNNING] = {"RUN", 4, 9, true},
+    [COL_WAITING] = {"WAIT", 4, 7, true},  [COL_KV] = {"KV", 9, 8, false},
+    [COL_TOKENS] = {"TOK/S", 6, 5, true},  [COL_PROMPT] = {"PROMPT/S", 8, 4, true},
+    [COL_PID] = {"PID", 7, 2, true},       [COL_HOST] = {"HOST", 8, 1, false},
+    [COL_NOTE] = {"NOTE", 4, 3, false},
 };
 
 static const struct {
@@ -249,10 +252,10 @@ static const char *note_of(const struct top_view *view, const struct top_worker 
 
 static void make_table(const struct top_view *view, const struct top_screen *screen,
                        struct table *table) {
-    unsigned longest_name = 0, longest_note = 0;
+    unsigned longest_name = 0, longest_note = 0, longest_host = 0;
     char text[TEXT];
     *table = (struct table){0};
-    for (unsigned priority = 9; priority > 0; priority--)
+    for (unsigned priority = COLUMNS; priority > 0; priority--)
         for (unsigned c = 0; c < COLUMNS; c++) {
             if (columns[c].priority != priority)
                 continue;
@@ -264,13 +267,16 @@ static void make_table(const struct top_view *view, const struct top_screen *scr
         unsigned name = top_width(screen, view->workers[i].name);
         unsigned note = top_width(screen, note_of(view, &view->workers[i], text));
         longest_name = name > longest_name ? name : longest_name;
+        unsigned host = top_width(screen, view->workers[i].host);
         longest_note = note > longest_note ? note : longest_note;
+        longest_host = host > longest_host ? host : longest_host;
     }
     top_layout_grow(table, COL_NOTE, longest_note < 14 ? longest_note : 14, screen->width);
     top_layout_grow(table, COL_NAME, longest_name < 14 ? longest_name : 14, screen->width);
     top_layout_grow(table, COL_KV, 16, screen->width);
     top_layout_grow(table, COL_NAME, longest_name < 24 ? longest_name : 24, screen->width);
     top_layout_grow(table, COL_NOTE, longest_note, screen->width);
+    top_layout_grow(table, COL_HOST, longest_host < 24 ? longest_host : 24, screen->width);
     top_layout_grow(table, COL_NAME, longest_name, screen->width);
     top_layout_grow(table, COL_KV, 40, screen->width);
     for (unsigned c = 0, x = 0; c < COLUMNS; c++) {
@@ -343,6 +349,9 @@ static void put_worker(struct top_screen *screen, const struct table *table, uns
     if (is_gone)
         return;
     put_figures(screen, table, y, worker, worker->n_waiting > 0 ? TOP_WARN : TOP_PLAIN);
+    snprintf(text, sizeof text, "%llu", (unsigned long long)worker->pid);
+    put_cell(screen, table, COL_PID, y, TOP_PLAIN, worker->pid > 0 ? text : "");
+    put_cell(screen, table, COL_HOST, y, TOP_PLAIN, worker->host);
 }
 
 /* --- roles ---------------------------------------------------------------------------------- */

@@ -85,11 +85,13 @@ static void read_worker(const json_t *object, struct top_worker *worker) {
                        top_view_number(object, "blocks", "reserved"),
         .tokens_per_s = json_number_value(json_object_get(object, "tokens_per_s")),
         .n_prompt_tokens = top_view_number(object, NULL, "prompt_tokens"),
+        .pid = top_view_number(object, NULL, "pid"),
     };
     COPY(object, "name", worker->name);
     COPY(object, "role", worker->role);
     COPY(object, "state", worker->state);
     COPY(object, "incarnation", worker->incarnation);
+    COPY(object, "host", worker->host);
     note_worker(object, worker);
 }
 

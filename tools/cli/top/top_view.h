@@ -22,6 +22,8 @@
 struct top_worker {
     char name[64], role[16], state[16]; /* as /admin/status has them; a state of ours: "gone" */
     char incarnation[24];
+    char host[64]; /* where its process is, */
+    uint64_t pid;
     char note[96]; /* why it is not served, or what is unusual; "": nothing */
     uint64_t n_running, n_waiting;
     uint64_t blocks_total, blocks_used; /* reserved ones are used */

@@ -42,10 +42,12 @@ static const char *worker(char *text, const char *name, const char *role, const 
                           unsigned load, const char *more) {
     sprintf(text,
             "{\"name\":\"%s\",\"role\":\"%s\",\"state\":\"%s\",\"incarnation\":\"%s-1\","
-            "\"heard_ms_ago\":120,\"blocks\":{\"total\":1000,\"used\":%u,\"reserved\":10,"
+            "\"pid\":%u,\"host\":\"rack%u.example\",\"heard_ms_ago\":120,\"blocks\":{\"total\":"
+            "1000,\"used\":%u,\"reserved\":10,"
             "\"quarantined\":0},\"sequences\":{\"running\":%u,\"waiting\":%u},"
             "\"tokens_per_s\":%u.5,\"prompt_tokens\":%u%s}",
-            name, role, state, name, load * 9, load / 10, load / 40, load * 37, load * 1000, more);
+            name, role, state, name, 4000 + load, load % 3, load * 9, load / 10, load / 40,
+            load * 37, load * 1000, more);
     return text;
 }
 
