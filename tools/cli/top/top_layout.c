@@ -117,7 +117,7 @@ static void time_item(struct item *item, const char *name, const struct top_late
                  short_time(top_latency_s(latency, 0.99), p99));
 }
 
-static unsigned make_items(const struct top_view *view, struct item items[N_ITEMS]) {
+static void make_items(const struct top_view *view, struct item items[N_ITEMS]) {
     const struct top_router *router = &view->router;
     uint64_t used = 0, total = 0;
     unsigned n = 0;
@@ -142,28 +142,59 @@ static unsigned make_items(const struct top_view *view, struct item items[N_ITEM
     count_item(&items[n++], "failed", router->n_failed, TOP_BAD);
     count_item(&items[n++], "refused", router->n_refused, TOP_WARN);
     ASSERT(n == N_ITEMS);
-    return n;
 }
 
-/* As many as fit into n_lines, one behind the other; answers the line below. */
-static unsigned put_items(const struct top_view *view, unsigned y, unsigned n_lines,
-                          struct top_screen *screen) {
-    struct item items[N_ITEMS];
-    unsigned n = make_items(view, items), x = 0, end = y + n_lines;
-    for (unsigned i = 0; i < n; i++) {
-        unsigned width = top_width(screen, items[i].name) + 1 + top_width(screen, items[i].value);
-        if (x > 0 && x + width > screen->width) {
+struct top_place {
+    unsigned x, y;
+};
+
+/* The first of these columns that is not before x; x where there is none. */
+static unsigned next_column(const unsigned *columns_x, unsigned n, unsigned x) {
+    for (unsigned i = 0; i < n; i++)
+        if (columns_x[i] >= x)
+            return columns_x[i];
+    return x;
+}
+
+/* One behind the other; `aligned`: further lines under the columns of the first. Answers how many fit into n_lines. */
+static unsigned place_items(const struct top_screen *screen, const struct item items[N_ITEMS],
+                            unsigned n_lines, bool aligned, struct top_place places[N_ITEMS]) {
+    unsigned first[N_ITEMS], n_first = 0, x = 0, y = 0;
+    for (unsigned i = 0; i < N_ITEMS; i++) {
+        unsigned name = top_width(screen, items[i].name) + 1;
+        unsigned value = top_width(screen, items[i].value);
+        if (aligned && y > 0)
+            x = next_column(first, n_first, x);
+        if (x > 0 && x + name + value > screen->width) {
             x = 0;
             y++;
         }
-        if (y >= end)
-            return end;
-        x = top_put(screen, x, y, width, TOP_DIM, items[i].name) + 1;
-        unsigned end_x = x + items[i].room;
-        x = top_put(screen, x, y, width, items[i].style, items[i].value);
-        x = (x > end_x ? x : end_x) + 2;
+        if (y >= n_lines)
+            return i;
+        if (y == 0)
+            first[n_first++] = x;
+        places[i] = (struct top_place){x, y};
+        x += name + (value > items[i].room ? value : items[i].room) + 2;
     }
-    return y + 1;
+    return N_ITEMS;
+}
+
+/* As many as fit into n_lines, in columns where these show as many; answers the line below. */
+static unsigned put_items(const struct top_view *view, unsigned y, unsigned n_lines,
+                          struct top_screen *screen) {
+    struct item items[N_ITEMS];
+    struct top_place places[N_ITEMS];
+    make_items(view, items);
+    unsigned most = place_items(screen, items, n_lines, false, places);
+    unsigned n = place_items(screen, items, n_lines, true, places);
+    if (n < most)
+        n = place_items(screen, items, n_lines, false, places);
+    for (unsigned i = 0; i < n; i++) {
+        unsigned at = y + places[i].y;
+        unsigned x = top_put(screen, places[i].x, at, screen->width, TOP_DIM, items[i].name) + 1;
+        top_put(screen, x, at, screen->width, items[i].style, items[i].value);
+    }
+    return n > 0 ? y + places[n - 1].y + 1 : y;
 }
 
 /* The last rates of tokens as a curve, as wide as the screen. */
