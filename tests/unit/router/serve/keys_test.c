@@ -173,7 +173,7 @@ END_TEST
 
 START_TEST(a_quota_bounds_calls_at_a_time_and_by_the_minute) {
     struct quota quota = {.concurrent_max = 2};
-    uint64_t now_ns = 1000 * NS_PER_S;
+    uint64_t now_ns = 3600 * NS_PER_S;
     uint32_t wait_ms = 0;
     ck_assert_int_eq(quota_take(&quota, now_ns, &wait_ms), STATUS_OK);
     ck_assert_int_eq(quota_take(&quota, now_ns, &wait_ms), STATUS_OK);
@@ -221,7 +221,7 @@ START_TEST(keys_are_read_again_under_calls_that_run) {
     struct api_keys *keys = NULL;
     struct error error = {0};
     uint32_t wait_ms = 0;
-    uint64_t now_ns = 1000 * NS_PER_S;
+    uint64_t now_ns = 3600 * NS_PER_S;
     close(fd);
     rewrite(path, "stays concurrent=1\nsalted concurrent=1 cache-salt=a\ngoes\n");
     ck_assert_int_eq(api_keys_load(path, true, &keys, &error), STATUS_OK);

@@ -32,5 +32,5 @@ struct script {
     uint32_t n_slots;      /* requests that are held at a time, at most 64; 0: all */
 };
 
-/* Runs a whole level, which the caller ends with level_fini(). It begins at 1000 s. */
+/* Runs a whole level, which the caller ends with level_fini(). It begins at an hour. */
 void virtual_run(struct level *level, const struct level_spec *spec, const struct script *script);
