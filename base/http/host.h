@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "base/http/exchange.h"
+#include "base/http/heads.h"
 #include "base/http/listener.h"
 #include "base/random.h"
 
@@ -29,6 +30,7 @@ struct connection_host {
     struct buf scratch; /* a reply's head while it is written */
     int64_t date_s;
     char date[40];        /* of date_s, for the Date field */
+    struct heads heads;   /* of clients that speak HTTP/2 */
     bool draining;        /* each reply is the connection's last */
     struct random random; /* request ids */
 };

@@ -34,6 +34,8 @@ struct http2_connection {
     uint32_t n_refused; /* streams with a write that was busy */
     uint32_t n_forget;  /* streams whose request's memory the turn frees */
     uint32_t n_parked;  /* streams whose requests wait for room */
+    struct heads_client heads;
+    struct buf input;   /* what came while it rests */
     size_t kept_bytes;  /* of heads whose requests wait or are read or answered */
     size_t out_bytes;   /* of all streams' output that nghttp2 has not taken */
     size_t reply_bytes; /* of that, the whole replies' */

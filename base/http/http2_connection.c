@@ -1,6 +1,7 @@
 #include "base/clock.h"
 #include "base/http/http2_reply.h"
 #include "base/http/http2_request.h"
+#include "base/http/http2_stream.h"
 #include "base/net/stream.h"
 
 #include <stdlib.h>
@@ -11,9 +12,10 @@
 #define CREDIT_MAX        10000.0      /* frames that a busy client may save up */
 /* Earned by each frame of a reply: it may be acknowledged by two window updates, and by a ping that
  * measures. */
-#define CREDIT_FRAME 3.0
-#define HEAD_TIMES   8u           /* limits.head_bytes: beyond, a head is not even decoded */
-#define PAUSE_BYTES  (256u << 10) /* queued for the socket: no frames are read meanwhile */
+#define CREDIT_FRAME  3.0
+#define REQUEST_BYTES 2048u /* of a turn's heads, for each request: what the rest of it costs */
+#define HEAD_TIMES    8u    /* limits.head_bytes: beyond, a head is not even decoded */
+#define PAUSE_BYTES   (256u << 10) /* queued for the socket: no frames are read meanwhile */
 /* Of heads that a connection keeps: beyond, a stream is refused. HPACK makes large ones of few
  * bytes. A request that would wait for room has less. */
 #define KEPT_BYTES   (1u << 20)
@@ -66,68 +68,6 @@ static void name_last(struct http2_connection *http2) {
     connection_kick(http2->connection);
 }
 
-/* --- streams ------------------------------------------------------------------------------- */
-
-static struct http2_stream *find(struct http2_connection *http2, int32_t id) {
-    return nghttp2_session_get_stream_user_data(http2->session, id);
-}
-
-static struct http2_stream *add_stream(struct http2_connection *http2, int32_t id) {
-    struct http2_stream *stream = calloc(1, sizeof *stream);
-    if (!stream)
-        return NULL;
-    stream->http2 = http2;
-    stream->id = id;
-    list_init(&stream->link);
-    list_push_back(&http2->streams, &stream->link);
-    http2->n_streams++;
-    return stream;
-}
-
-/* Its exchange, if it still has one, has lost its client. */
-static void lose_exchange(struct http2_stream *stream) {
-    struct connection_host *host = stream->http2->host;
-    host->counts.n_gone += stream->exchange.id != 0 && stream->state == HTTP2_OUT;
-    exchanges_lose(host->exchanges, &stream->exchange);
-}
-
-/* It waits no more. */
-static void unpark(struct http2_stream *stream) {
-    if (stream->state != HTTP2_PARKED)
-        return;
-    stream->http2->n_parked--;
-    stream->state = HTTP2_HEAD;
-}
-
-/* nghttp2 has closed it: it waits for the turn's end, for its memory may be in use up the stack. */
-static void bury(struct http2_stream *stream) {
-    struct http2_connection *http2 = stream->http2;
-    http2->n_refused -= stream->refused;
-    http2->n_forget -= stream->forget;
-    stream->refused = stream->forget = false;
-    unpark(stream);
-    size_t n = http2_stream_pending(stream);
-    stream->sent = stream->out.n;
-    http2_count_output(stream, 0, n);
-    list_remove(&stream->link);
-    list_push_back(&http2->dead, &stream->link);
-    if (--http2->n_streams == 0)
-        http2->since_ns = loop_now_ns(http2->host->loop);
-    lose_exchange(stream);
-    connection_kick(http2->connection);
-}
-
-static void free_dead(struct http2_connection *http2) {
-    for (struct list *link; (link = list_first(&http2->dead)) != NULL;) {
-        struct http2_stream *stream = list_entry(link, struct http2_stream, link);
-        list_remove(link);
-        http2_request_forget(stream);
-        buf_fini(&stream->out);
-        buf_fini(&stream->trailers);
-        free(stream);
-    }
-}
-
 /* --- what nghttp2 tells us ----------------------------------------------------------------- */
 
 static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user) {
@@ -135,7 +75,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     http2->head_ns = loop_now_ns(http2->host->loop);
     if (frame->headers.cat != NGHTTP2_HCAT_REQUEST)
         return 0;
-    struct http2_stream *stream = add_stream(http2, frame->hd.stream_id);
+    struct http2_stream *stream = http2_stream_add(http2, frame->hd.stream_id);
     if (!stream || nghttp2_session_set_stream_user_data(session, stream->id, stream) != 0)
         return NGHTTP2_ERR_CALLBACK_FAILURE;
     return 0;
@@ -147,7 +87,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
                      size_t n_name, const uint8_t *value, size_t n_value, uint8_t flags,
                      void *user) {
     struct http2_connection *http2 = user;
-    struct http2_stream *stream = find(http2, frame->hd.stream_id);
+    struct http2_stream *stream = http2_stream_find(http2, frame->hd.stream_id);
     (void)session;
     (void)flags;
     if (!stream || http2->doomed)
@@ -156,16 +96,17 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
         http2_request_field(stream, (const char *)name, n_name, (const char *)value, n_value);
     else
         stream->head_bytes += n_name + n_value + 32;
+    heads_count(&http2->host->heads, &http2->heads, n_name + n_value + 32);
     if (stream->head_bytes > HEAD_TIMES * http2->host->config.limits.head_bytes)
         doom(http2, NGHTTP2_ENHANCE_YOUR_CALM);
-    return 0;
+    return http2->heads.rests && !http2->doomed ? NGHTTP2_ERR_PAUSE : 0;
 }
 
 /* nghttp2 would pass over such a field; HTTP/1.1 refuses the request. */
 static int on_invalid_header(nghttp2_session *session, const nghttp2_frame *frame,
                              const uint8_t *name, size_t n_name, const uint8_t *value,
                              size_t n_value, uint8_t flags, void *user) {
-    struct http2_stream *stream = find(user, frame->hd.stream_id);
+    struct http2_stream *stream = http2_stream_find(user, frame->hd.stream_id);
     (void)session;
     (void)name;
     (void)n_name;
@@ -180,7 +121,7 @@ static int on_invalid_header(nghttp2_session *session, const nghttp2_frame *fram
 static int on_chunk(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *bytes,
                     size_t n, void *user) {
     struct http2_connection *http2 = user;
-    struct http2_stream *stream = find(http2, id);
+    struct http2_stream *stream = http2_stream_find(http2, id);
     (void)session;
     (void)flags;
     if (stream && !http2->doomed)
@@ -225,6 +166,7 @@ static void park(struct http2_stream *stream) {
 static void begin_request(struct http2_stream *stream, bool whole) {
     struct http2_connection *http2 = stream->http2;
     bool parks = whole && !http2_has_room(http2);
+    heads_count(&http2->host->heads, &http2->heads, REQUEST_BYTES);
     size_t kept_max = parks ? PARKED_BYTES : KEPT_BYTES;
     bool is_too_much = http2->kept_bytes + stream->text.n > kept_max;
     if (is_too_much)
@@ -247,14 +189,15 @@ static void take_parked(struct http2_connection *http2) {
             return;
         if (stream->state != HTTP2_PARKED)
             continue;
-        unpark(stream);
+        http2_stream_unpark(stream);
         take_request(stream);
     }
 }
 
 static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *user) {
     struct http2_connection *http2 = user;
-    struct http2_stream *stream = frame->hd.stream_id ? find(http2, frame->hd.stream_id) : NULL;
+    struct http2_stream *stream =
+        frame->hd.stream_id ? http2_stream_find(http2, frame->hd.stream_id) : NULL;
     bool whole = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
     (void)session;
     if (http2->doomed)
@@ -308,7 +251,7 @@ static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *u
     if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA)
         return 0;
     earn(http2);
-    struct http2_stream *stream = last ? find(http2, frame->hd.stream_id) : NULL;
+    struct http2_stream *stream = last ? http2_stream_find(http2, frame->hd.stream_id) : NULL;
     if (stream && !stream->whole &&
         nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_NO_ERROR) != 0)
         http2->failed = true;
@@ -317,11 +260,11 @@ static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *u
 
 static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, void *user) {
     struct http2_connection *http2 = user;
-    struct http2_stream *stream = find(http2, id);
+    struct http2_stream *stream = http2_stream_find(http2, id);
     (void)session;
     (void)code;
     if (stream)
-        bury(stream);
+        http2_stream_bury(stream);
     return 0;
 }
 
@@ -356,28 +299,21 @@ static enum status new_session(struct http2_connection *http2) {
     return failed ? STATUS_NOMEM : STATUS_OK;
 }
 
-static enum status conn_open(struct connection *connection) {
-    struct http2_connection *http2 = connection->state;
-    const struct listener_config *config = &connection->host->config;
-    http2->connection = connection;
-    http2->host = connection->host;
-    list_init(&http2->streams);
-    list_init(&http2->dead);
-    http2->since_ns = http2->heard_ns = http2->credit_ns = loop_now_ns(connection->host->loop);
-    http2->credit = config->useless_frames_max;
-    TRY(new_session(http2));
-    const nghttp2_settings_entry settings[] = {
-        {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, config->n_streams_max},
-        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, WINDOW_STREAM},
-        {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, (uint32_t)config->limits.head_bytes},
-    };
-    if (nghttp2_submit_settings(http2->session, NGHTTP2_FLAG_NONE, settings, 3) != 0 ||
-        nghttp2_session_set_local_window_size(http2->session, NGHTTP2_FLAG_NONE, 0,
-                                              WINDOW_CONNECTION) != 0)
-        return STATUS_NOMEM;
-    connection->host->counts.n_http2++;
-    connection_kick(connection);
-    return STATUS_OK;
+/* Who does not read is not read: our answers to its frames would pile up. */
+static bool is_read(const struct http2_connection *http2) {
+    return stream_pending(http2->connection->stream) <= PAUSE_BYTES;
+}
+
+/* Up to where it rests; answers how much that was. */
+static size_t read_frames(struct http2_connection *http2, const char *bytes, size_t n) {
+    http2->heads.rests = false;
+    ssize_t used = nghttp2_session_mem_recv(http2->session, (const uint8_t *)bytes, n);
+    if (used < 0) /* a broken preface, a flood that nghttp2 stops, no memory */
+        http2->failed = true;
+    if (http2->heads.rests)
+        heads_rest(&http2->host->heads, &http2->heads);
+    connection_kick(http2->connection);
+    return used < 0 ? n : (size_t)used;
 }
 
 static void conn_data(struct connection *connection, const char *bytes, size_t n) {
@@ -386,10 +322,18 @@ static void conn_data(struct connection *connection, const char *bytes, size_t n
     http2->pinged_ns = 0;
     if (http2->doomed || http2->failed)
         return;
-    ssize_t used = nghttp2_session_mem_recv(http2->session, (const uint8_t *)bytes, n);
-    if (used < 0) /* a broken preface, a flood that nghttp2 stops, no memory */
+    size_t used = 0;
+    if (!http2->heads.rests && heads_may(&http2->host->heads, &http2->heads)) {
+        used = read_frames(http2, bytes, n);
+    } else {
+        http2->heads.rests = true;
+        heads_rest(&http2->host->heads, &http2->heads);
+        connection_kick(connection);
+    }
+    if (used < n)
+        buf_append(&http2->input, bytes + used, n - used);
+    if (buf_status(&http2->input) != STATUS_OK)
         http2->failed = true;
-    connection_kick(connection);
 }
 
 /* Asks nghttp2 for what can be sent. It stops where the socket has enough, see http2_send_data(). */
@@ -431,7 +375,7 @@ static void tell_drained(struct http2_connection *http2) {
 /* Nothing is answered any more. */
 static void lose_exchanges(struct http2_connection *http2) {
     list_each(link, &http2->streams) {
-        lose_exchange(list_entry(link, struct http2_stream, link));
+        http2_stream_lose(list_entry(link, struct http2_stream, link));
     }
 }
 
@@ -444,18 +388,60 @@ static void conn_turn(struct connection *connection) {
         tell_drained(http2);
     if (http2->n_parked > 0)
         take_parked(http2);
-    free_dead(http2);
+    http2_free_dead(http2);
     if (http2->failed) {
         connection_close(connection);
     } else if (!nghttp2_session_want_read(http2->session) &&
                !nghttp2_session_want_write(http2->session)) {
         lose_exchanges(http2);
         http2_drop_output(http2);
+        heads_client_fini(&http2->heads);
         connection_linger(connection);
-    } else { /* who does not read is not read: our answers to its frames would pile up */
-        stream_pause(connection->stream, stream_pending(connection->stream) > PAUSE_BYTES);
+    } else {
+        stream_pause(connection->stream, http2->heads.rests || !is_read(http2));
+        if (http2->heads.rests && is_read(http2))
+            heads_rest(&http2->host->heads, &http2->heads);
     }
     connection_account(connection);
+}
+
+/* It has rested. Who is not read now rests until that is over, see conn_turn(). */
+static void read_on(struct heads_client *heads) {
+    struct http2_connection *http2 = list_entry(heads, struct http2_connection, heads);
+    if (http2->doomed || http2->failed || !is_read(http2))
+        return;
+    bool has_input = http2->input.n > 0; /* else nghttp2 has the end of a head to look at */
+    size_t used = read_frames(http2, has_input ? http2->input.data : "", http2->input.n);
+    buf_consume(&http2->input, used);
+    if (http2->input.n == 0)
+        buf_fini(&http2->input);
+    /* Now, for what was read has put off the kick that asks for it. */
+    conn_turn(http2->connection);
+}
+
+static enum status conn_open(struct connection *connection) {
+    struct http2_connection *http2 = connection->state;
+    const struct listener_config *config = &connection->host->config;
+    http2->connection = connection;
+    http2->host = connection->host;
+    list_init(&http2->streams);
+    list_init(&http2->dead);
+    heads_client_init(&http2->heads, read_on);
+    http2->since_ns = http2->heard_ns = http2->credit_ns = loop_now_ns(connection->host->loop);
+    http2->credit = config->useless_frames_max;
+    TRY(new_session(http2));
+    const nghttp2_settings_entry settings[] = {
+        {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, config->n_streams_max},
+        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, WINDOW_STREAM},
+        {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, (uint32_t)config->limits.head_bytes},
+    };
+    if (nghttp2_submit_settings(http2->session, NGHTTP2_FLAG_NONE, settings, 3) != 0 ||
+        nghttp2_session_set_local_window_size(http2->session, NGHTTP2_FLAG_NONE, 0,
+                                              WINDOW_CONNECTION) != 0)
+        return STATUS_NOMEM;
+    connection->host->counts.n_http2++;
+    connection_kick(connection);
+    return STATUS_OK;
 }
 
 /* --- times --------------------------------------------------------------------------------- */
@@ -534,17 +520,20 @@ static void conn_drain(struct connection *connection) {
 }
 
 static void conn_close(struct connection *connection) {
-    lose_exchanges(connection->state);
+    struct http2_connection *http2 = connection->state;
+    heads_client_fini(&http2->heads);
+    lose_exchanges(http2);
 }
 
 static void conn_fini(struct connection *connection) {
     struct http2_connection *http2 = connection->state;
     nghttp2_session_del(http2->session);
+    buf_fini(&http2->input);
     list_each(link, &http2->streams) {
         list_remove(link);
         list_push_back(&http2->dead, link);
     }
-    free_dead(http2);
+    http2_free_dead(http2);
 }
 
 const struct protocol http2_protocol = {

@@ -33,6 +33,8 @@ const struct listener_config listener_config_default = {
     .output_bytes_max = 256 * 1024,
     .pipeline_bytes_max = 16 * 1024,
     .n_streams_max = 100,
+    .turn_heads_share = 64 * 1024,
+    .turn_heads = 1024 * 1024,
     .useless_frames_max = 100,
     .useless_frame_rate = 33,
 };
@@ -159,6 +161,7 @@ enum status listener_new(struct loop *loop, const char *address,
                                               .calls = *calls,
                                               .release = release,
                                               .random = {random_seed()}};
+    heads_init(&listener->host.heads, loop, config->turn_heads_share, config->turn_heads);
     list_init(&listener->idle);
     list_init(&listener->live);
     listener->sweep_ns = sweep_interval(config);
@@ -196,6 +199,7 @@ void listener_free(struct listener *listener) {
     ASSERT(list_empty(&listener->live));
     tcp_listener_free(listener->tcp);
     loop_timer_free(listener->sweep);
+    heads_fini(&listener->host.heads);
     exchanges_free(listener->host.exchanges);
     buf_fini(&listener->host.scratch);
     free(listener->pool);

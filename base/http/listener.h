@@ -50,10 +50,13 @@ struct listener_config {
     bool one_request; /* each reply is its connection's last; then no HTTP/2 is spoken */
 
     /* HTTP/2. */
-    uint32_t n_streams_max;    /* of one connection at once; at most n_exchanges_max in all */
-    uint64_t ping_ns;          /* a client that is silent so long while it waits for a reply is
+    uint32_t n_streams_max;  /* of one connection at once; at most n_exchanges_max in all */
+    uint64_t ping_ns;        /* a client that is silent so long while it waits for a reply is
                                 * asked whether it is there, and closed when it is silent again so
                                 * long; 0: never */
+    size_t turn_heads_share; /* of heads, as they are decoded, that a client may bring in a turn of
+                                * the loop, */
+    size_t turn_heads;       /* and all clients together: what came beyond waits for the next */
     double useless_frames_max; /* pings, settings, resets and the like that a client may send at
                                 * once, beyond those that come of the replies it gets; */
     double useless_frame_rate; /* and those it may send a second */

@@ -19,6 +19,7 @@ struct loop {
     char *scratch;           /* owned (LOOP_SCRATCH_BYTES) */
     uint64_t now_ns;
     bool in_turn; /* a callback of this turn has run */
+    uint64_t n_turns;
     struct loop_wakeup *stopper;
     atomic_bool stopping;
     struct window walls, cpus; /* ns, of turns */
@@ -134,6 +135,7 @@ void loop_free(struct loop *loop) {
 
 void loop_turn(struct loop *loop, bool wait) {
     uint64_t start_ns = 0;
+    loop->n_turns++;
     if (!list_empty(&loop->kicks)) {
         start_ns = clock_now_ns();
         loop->now_ns = start_ns;
@@ -166,6 +168,10 @@ char *loop_scratch(struct loop *loop) {
 
 uint64_t loop_now_ns(const struct loop *loop) {
     return loop->now_ns;
+}
+
+uint64_t loop_turns(const struct loop *loop) {
+    return loop->n_turns;
 }
 
 struct loop_turn_max loop_turn_max(const struct loop *loop, uint64_t now_ns) {

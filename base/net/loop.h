@@ -36,6 +36,9 @@ void loop_stop(struct loop *loop);
 /* CLOCK_MONOTONIC at the first callback of this turn: cheap, at most a turn old. */
 uint64_t loop_now_ns(const struct loop *loop);
 
+/* Turns that have begun: who bounds the work of a turn knows by it when the next one began. */
+uint64_t loop_turns(const struct loop *loop);
+
 /* The longest turn of the 10 s before now_ns (CLOCK_MONOTONIC; by whole seconds, so of 9 at least):
  * its callbacks and the kicks behind them, without the sleep. A turn counts when the next one
  * begins. */
@@ -45,7 +48,7 @@ struct loop_turn_max {
 };
 struct loop_turn_max loop_turn_max(const struct loop *loop, uint64_t now_ns);
 
-/* 64 KiB for one read at a time; what is in it lasts until the next callback. */
+/* 16 KiB for one read at a time; what is in it lasts until the next callback. */
 #define LOOP_SCRATCH_BYTES 16384u
 char *loop_scratch(struct loop *loop);
 

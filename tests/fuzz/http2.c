@@ -73,6 +73,8 @@ static void set_up(void) {
         .n_max = 6, .n_probes_max = 2, .body_bytes_max = 65536, .output_bytes_max = 1u << 20};
     if (loop_new(&host.loop) != STATUS_OK || exchanges_new(&bounds, &host.exchanges) != STATUS_OK)
         abort();
+    heads_init(&host.heads, host.loop, 4096,
+               8192); /* little: what waits is read on in another turn */
 }
 
 static void swallow(int fd) {

@@ -1,6 +1,7 @@
 #include "tests/support/test_clock.h"
 
 #include "base/assert.h"
+#include "base/clock.h"
 
 #include <stdatomic.h>
 
@@ -8,10 +9,16 @@ static _Atomic uint64_t still_ns; /* 0: it runs */
 
 uint64_t __real_clock_now_ns(void);
 uint64_t __wrap_clock_now_ns(void);
+int64_t __wrap_clock_unix_s(void);
 
 uint64_t __wrap_clock_now_ns(void) {
     uint64_t ns = atomic_load(&still_ns);
     return ns > 0 ? ns : __real_clock_now_ns();
+}
+
+/* The time of day goes with it: a Date field that changes between two answers changes their length. */
+int64_t __wrap_clock_unix_s(void) {
+    return (int64_t)(__wrap_clock_now_ns() / NS_PER_S);
 }
 
 void test_clock_stop(void) {
