@@ -6,7 +6,6 @@ import contextlib
 import http.client
 import json
 import os
-import random
 import re
 import select
 import signal
@@ -180,10 +179,9 @@ class Cluster:
     def workers(self, role=None):
         return [w for w in self.status()["workers"] if role in (None, w["role"])]
 
-    def kill_workers_beside(self, threads, stop, kills, busiest=False):
-        """Starts the threads, kills one of the workers each second while all are ready, then tells the threads to stop. busiest: the
-        one that most requests are assigned to, once two are: few kills that all meet something."""
-        chance = random.Random(3)
+    def kill_workers_beside(self, threads, stop, kills):
+        """Starts the threads, kills each second the worker that most requests are assigned to, once all are ready and two requests are
+        at one, then tells the threads to stop: few kills, and all meet something."""
         n_workers = len(self.workers())
         for thread in threads:
             thread.start()
@@ -191,9 +189,8 @@ class Cluster:
             for _ in range(kills):
                 time.sleep(1)
                 ready = eventually(lambda: len(now := [w for w in self.workers() if w["state"] == "ready"]) >= n_workers and
-                                   (not busiest or max(w["assigned"] for w in now) >= 2) and now, "all workers ready")
-                victim = max(ready, key=lambda w: w["assigned"]) if busiest else chance.choice(ready)
-                os.kill(victim["pid"], signal.SIGKILL)
+                                   max(w["assigned"] for w in now) >= 2 and now, "all workers ready, and two requests at one")
+                os.kill(max(ready, key=lambda w: w["assigned"])["pid"], signal.SIGKILL)
         finally:
             stop.set()
             for thread in threads:

@@ -391,7 +391,9 @@ def streams_survive_their_workers(kills, streams):
         assert not told["wrong"], told["wrong"][:3]
         assert told["streams"] >= streams, told
         cluster.quiet()
-        return f"{kills} kills, {told['streams']} streams"
+        replays = cluster.status()["routers"][0]["core"]["replays"]
+        assert replays > 0, "nobody was killed while it answered"
+        return f"{kills} kills, {told['streams']} streams, {replays} replays"
 
 
 def main():

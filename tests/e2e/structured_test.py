@@ -131,7 +131,7 @@ def killed(expected, n_kills):
         while not stop.is_set():
             got.append(answers(port, streamed))
     with Cluster("--mixed", 2, model=real_model()) as cluster:
-        cluster.kill_workers_beside([threading.Thread(target=ask, args=(cluster.port,))], stop, n_kills, busiest=True)
+        cluster.kill_workers_beside([threading.Thread(target=ask, args=(cluster.port,))], stop, n_kills)
         cluster.quiet()
         replays = cluster.status()["routers"][0]["core"]["replays"]
     assert got and all(each == expected for each in got)
