@@ -260,6 +260,87 @@ START_TEST(a_record_more_than_there_is_room_for_displaces_the_one_that_ends_firs
 }
 END_TEST
 
+/* A partner that drains, and one that cannot take this KV, are none to wait for. */
+START_TEST(a_prefill_worker_whose_only_good_partner_is_avoided_takes_whole_requests) {
+    open_pair();
+    struct welcome other = fake_welcome("e", ROLE_DECODE);
+    other.kv.block_bytes *= 1 + (uint32_t)_i;
+    uint32_t e = fake_join(&fake, &other);
+    if (_i == 0) {
+        struct message message = {.type = MESSAGE_BEAT, .u.beat.state = WORKER_DRAINING};
+        message.u.beat.load.progress = ++fake.progress[e];
+        fake_says(&fake, e, message);
+        ck_assert_int_eq(fake_state(&fake, e), SLOT_DRAINING);
+    }
+    while (!hands_over())
+        ck_assert_uint_lt(n_users, 20);
+    fails_at(d, d);
+    ck_assert_int_eq(standing_of(p), STANDING_CUT_OFF);
+    ck_assert_ptr_nonnull(fake_note(&fake, "worker gets whole requests only name=p"));
+    fake_close(&fake);
+}
+END_TEST
+
+/* The same as above from the other end: it is the prefill worker that has no room for the record. */
+START_TEST(a_pair_is_avoided_whichever_end_has_its_record) {
+    struct router_config config = fake_config();
+    config.max_workers = PAIRS_MAX + 2;
+    fake_open(&fake, &config);
+    n_users = 0;
+    p = fake_worker(&fake, "p", ROLE_PREFILL);
+    uint32_t first = UINT32_MAX;
+    for (uint32_t i = 0; i <= PAIRS_MAX; i++) {
+        d = fake_worker(&fake, (char[]){'d', (char)('a' + i), 0}, ROLE_DECODE);
+        first = i == 0 ? d : first;
+        while (!hands_over())
+            end_all();
+        fails_at(d, d);
+        end_all();
+        pass_ms(50);
+    }
+    for (uint32_t i = 0; i < 60; i++) {
+        ck_assert(!hands_over_to(first));
+        end_all();
+    }
+    fake_close(&fake);
+}
+END_TEST
+
+/* One failed three times, eight others once: where there is room for eight, it is not the one to go. */
+START_TEST(the_record_that_lasts_longest_stays) {
+    struct router_config config = fake_config();
+    config.max_workers = PAIRS_MAX + 2;
+    fake_open(&fake, &config);
+    n_users = 0;
+    d = fake_worker(&fake, "d", ROLE_DECODE);
+    p = fake_worker(&fake, "p", ROLE_PREFILL);
+    for (uint32_t i = 0; i < 3; i++) {
+        ck_assert(hands_over());
+        fails_at(d, d);
+        end_all();
+        if (i < 2)
+            pass_ms(1000 << i);
+    }
+    uint32_t others[PAIRS_MAX];
+    for (uint32_t i = 0; i < PAIRS_MAX; i++) {
+        others[i] = fake_worker(&fake, (char[]){'p', (char)('a' + i), 0}, ROLE_PREFILL);
+        while (!hands_over())
+            end_all();
+        fails_at(d, d);
+        end_all();
+        pass_ms(50);
+    }
+    for (uint32_t i = 0; i < PAIRS_MAX; i++)
+        fake_lose(&fake, others[i]);
+    fake.n_notes = 0;
+    pass_ms(4000);
+    ck_assert(hands_over());
+    fails_at(d, d);
+    ck_assert_ptr_nonnull(strstr(fake_note(&fake, "hand-over failed"), "for_ms=8000"));
+    fake_close(&fake);
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_test(tests, a_pair_whose_hand_over_failed_gets_whole_requests_for_a_second);
     tcase_add_test(tests,
@@ -273,4 +354,8 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_prefill_worker_that_hands_over_to_none_takes_whole_requests);
     tcase_add_test(tests, a_new_worker_in_the_slot_of_an_old_one_is_paired);
     tcase_add_test(tests, a_record_more_than_there_is_room_for_displaces_the_one_that_ends_first);
+    tcase_add_test(tests, a_pair_is_avoided_whichever_end_has_its_record);
+    tcase_add_test(tests, the_record_that_lasts_longest_stays);
+    tcase_add_loop_test(
+        tests, a_prefill_worker_whose_only_good_partner_is_avoided_takes_whole_requests, 0, 2);
 }

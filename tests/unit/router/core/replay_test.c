@@ -246,6 +246,27 @@ START_TEST(uncommitted_handoff_of_a_dead_worker_is_replayed_with_token_0) {
 }
 END_TEST
 
+/* Prefill workers that die after token 0, one after the other: nothing of that is the decode worker's. */
+START_TEST(death_of_a_prefill_worker_is_not_held_against_the_decode_worker) {
+    fake_open_default(&fake);
+    uint32_t p = fake_worker(&fake, "p", ROLE_PREFILL), d = fake_worker(&fake, "d", ROLE_DECODE);
+    for (uint32_t i = 0; i < 4; i++) {
+        struct submit submit = hand_over(d);
+        fake_step(&fake, p, &submit, 0, 1, FINISH_NONE);
+        fake_lose(&fake, p);
+        fake_pass(&fake, 400 * NS_PER_MS, 1u << d);
+        ck_assert_uint_eq(fake_submitted(&fake, d).attempt, 2);
+        router_cancel(fake.router, fake.now_ns, fake.users[0].name);
+        fake.users[0] = (struct fake_user){0};
+        fake_forget_sent(&fake);
+        p = fake_worker(&fake, "p", ROLE_PREFILL);
+    }
+    ck_assert_uint_eq(fake_stats(&fake).n_put_aside, 0);
+    ck_assert_ptr_null(fake_note(&fake, "worker put aside"));
+    fake_close(&fake);
+}
+END_TEST
+
 START_TEST(request_missing_from_covering_digests_is_replayed) {
     fake_open_default(&fake);
     uint32_t w = fake_worker(&fake, "w", ROLE_MIXED);
@@ -524,6 +545,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, prefill_workers_death_before_token_0_is_replayed);
     tcase_add_test(tests, prefill_workers_death_after_commit_changes_nothing);
     tcase_add_test(tests, uncommitted_handoff_of_a_dead_worker_is_replayed_with_token_0);
+    tcase_add_test(tests, death_of_a_prefill_worker_is_not_held_against_the_decode_worker);
     tcase_add_test(tests, request_missing_from_covering_digests_is_replayed);
     tcase_add_test(tests, orphans_of_a_digest_are_cancelled_or_forgotten);
     tcase_add_test(tests, digest_that_is_ahead_is_asked_for_the_rest);

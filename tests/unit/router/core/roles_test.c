@@ -189,6 +189,30 @@ START_TEST(who_waits_for_blocks_is_placed_when_the_queue_there_is_shorter) {
 }
 END_TEST
 
+/* A block too few for 33 tokens beside what runs; then one has ended, and another waits in its place. */
+START_TEST(who_waits_for_blocks_is_placed_when_an_answer_there_ends) {
+    open_with(ROLES_LOAD);
+    uint32_t p = fake_worker(&fake, "p", ROLE_PREFILL);
+    uint32_t d = fake_worker(&fake, "d", ROLE_DECODE);
+    struct message message = {.type = MESSAGE_BEAT};
+    struct load *load = &message.u.beat.load;
+    *load = (struct load){.n_running = 1, .blocks_total = 100, .blocks_free = 3, .blocks_used = 97};
+    load->progress = ++fake.progress[p];
+    fake_says(&fake, p, message);
+    tells(d, 0, 100);
+    ck_assert_int_eq(fake_ask(&fake, 0, 33, 4), STATUS_OK);
+    struct submit name = {.req = {.hi = 77, .lo = fake.users[0].name}, .attempt = 1};
+    fake_refuses(&fake, d, &name, REASON_BUSY);
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, p), 0);
+    load->progress = ++fake.progress[p];
+    load->n_running = 0;
+    load->n_waiting = 1;
+    fake_says(&fake, p, message);
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, p), 1);
+    fake_close(&fake);
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_test(tests, a_prompt_is_prefilled_where_the_other_queue_is_two_prompts_longer);
     tcase_add_test(tests, steps_that_take_longer_count_for_more);
@@ -198,5 +222,6 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, prefill_workers_decode_while_decode_workers_have_no_blocks);
     tcase_add_test(tests, another_decode_worker_with_blocks_comes_before_prefill_workers);
     tcase_add_test(tests, who_waits_for_blocks_is_placed_when_the_queue_there_is_shorter);
+    tcase_add_test(tests, who_waits_for_blocks_is_placed_when_an_answer_there_ends);
     tcase_add_test(tests, a_refused_reservation_goes_to_a_prefill_worker_with_blocks);
 }

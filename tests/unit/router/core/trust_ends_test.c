@@ -61,6 +61,56 @@ START_TEST(an_excuse_brings_no_old_times_aside_back) {
 }
 END_TEST
 
+START_TEST(an_excuse_leaves_the_times_aside_before_it) {
+    open_two();
+    fail_one(0, a, REASON_NUMERICS);
+    pass_ms(1000);
+    both_fail(1);
+    ck_assert_int_eq(standing_of(a), STANDING_GOOD);
+    fail_one(2, a, REASON_NUMERICS);
+    ck_assert_ptr_nonnull(strstr(fake_note(&fake, "worker put aside"), "for_ms=2000"));
+    fake_close(&fake);
+}
+END_TEST
+
+/* The next request is for four tokens, and begins at a. */
+static void ask_for_four(uint32_t user) {
+    beat_with(a, (struct load){0});
+    beat_with(b, (struct load){.n_running = 8});
+    fake_forget_sent(&fake);
+    ck_assert_int_eq(fake_ask(&fake, user, 5, 4), STATUS_OK);
+    ck_assert_uint_eq(fake_last(&fake, MESSAGE_SUBMIT, UINT32_MAX)->slot, a);
+}
+
+/* A token says that the request is none that no worker can serve. */
+START_TEST(a_failure_behind_a_token_excuses_nobody_before_it) {
+    open_two();
+    ask_for_four(0);
+    fails(a, REASON_NUMERICS);
+    struct submit submit = fake_submitted(&fake, b);
+    fake_step(&fake, b, &submit, 0, 1, FINISH_NONE);
+    fake_fails(&fake, b, &submit, REASON_LEASE);
+    ck_assert_int_eq(standing_of(a), STANDING_ASIDE);
+    fake_close(&fake);
+}
+END_TEST
+
+/* What a failed of this request counts for nothing, so there is nothing to take back when b fails it. */
+START_TEST(a_failure_from_before_a_time_aside_is_no_reason_for_an_excuse) {
+    open_two();
+    ask_for_four(0);
+    struct submit before = fake_submitted(&fake, a);
+    fail_one(1, a, REASON_NUMERICS);
+    ck_assert_int_eq(standing_of(a), STANDING_ASIDE);
+    fake_fails(&fake, a, &before, REASON_LEASE);
+    struct submit submit = fake_submitted(&fake, b);
+    ck_assert_uint_eq(submit.attempt, before.attempt + 1);
+    fake_fails(&fake, b, &submit, REASON_LEASE);
+    ck_assert_int_eq(standing_of(a), STANDING_ASIDE);
+    fake_close(&fake);
+}
+END_TEST
+
 /* An answer that the context of a worker on trial ended, and another worker goes on with. */
 START_TEST(a_trial_that_a_context_ends_is_a_good_answer) {
     struct router_config config = fake_config();
@@ -343,6 +393,9 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, excused_again_after_a_good_answer);
     tcase_add_test(tests, a_time_aside_that_was_excused_is_not_doubled);
     tcase_add_test(tests, an_excuse_brings_no_old_times_aside_back);
+    tcase_add_test(tests, an_excuse_leaves_the_times_aside_before_it);
+    tcase_add_test(tests, a_failure_behind_a_token_excuses_nobody_before_it);
+    tcase_add_test(tests, a_failure_from_before_a_time_aside_is_no_reason_for_an_excuse);
     tcase_add_test(tests, a_trial_that_a_context_ends_is_a_good_answer);
     tcase_add_test(tests, a_request_that_was_lost_elsewhere_tries_no_worker);
     tcase_add_test(tests, silent_twice_puts_aside_unless_an_answer_came_between);

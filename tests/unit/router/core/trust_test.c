@@ -278,6 +278,28 @@ START_TEST(who_runs_alone_gets_a_worker_that_did_not_fail_it_though_it_is_the_fu
 }
 END_TEST
 
+/* All three are as empty, none has failed it yet, and the last of them has answered before. */
+START_TEST(who_runs_alone_gets_a_worker_that_has_answered) {
+    open_two();
+    uint32_t at = ask_at(0, a);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct submit submit = fake_submitted(&fake, at);
+        fake_forget_sent(&fake);
+        fake_fails(&fake, at, &submit, REASON_LEASE);
+        at = fake_last(&fake, MESSAGE_SUBMIT, UINT32_MAX)->slot;
+    }
+    uint32_t c = fake_worker(&fake, "c", ROLE_MIXED), proved = fake_worker(&fake, "d", ROLE_MIXED);
+    beat_with(c, (struct load){.n_running = 8});
+    struct submit submit = fake_submitted(&fake, at);
+    ck_assert_uint_eq(ask(1), proved);
+    answer(proved);
+    beat_with(c, (struct load){0});
+    fake_fails(&fake, at, &submit, REASON_LEASE);
+    ck_assert_ptr_nonnull(fake_note(&fake, "request runs alone worker=d"));
+    fake_close(&fake);
+}
+END_TEST
+
 /* The third worker is the emptiest, nothing is known of it, and it gets request 1; a has answered,
  * and is busier. */
 static uint32_t open_one_proved(void) {
@@ -359,6 +381,40 @@ START_TEST(room_at_a_worker_that_is_put_aside_counts_only_where_all_are) {
 }
 END_TEST
 
+/* One that loads cannot take anything, so it is no reason to wait. */
+START_TEST(room_does_not_count_on_a_worker_that_is_not_ready) {
+    struct router_config config = fake_config();
+    config.max_queue = 0;
+    fake_open(&fake, &config);
+    a = fake_worker(&fake, "a", ROLE_MIXED);
+    beat_with(a, (struct load){.step_us_expected = UINT32_MAX});
+    struct announce announce = {.name = "z", .incarnation = 1, .loading = 1};
+    router_announce(fake.router, fake.now_ns, &announce);
+    uint64_t names[2];
+    struct request_spec specs[2] = {fake_spec(&fake, 0, 5, 4), fake_spec(&fake, 1, 5, 4)};
+    ck_assert_int_eq(router_request_all(fake.router, fake.now_ns, specs, 2, names), STATUS_OK);
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, a), 2);
+    fake_close(&fake);
+}
+END_TEST
+
+/* The one is put aside for 8 s, the other for one: it is the other that has failed this request. */
+START_TEST(of_workers_that_are_all_aside_one_that_did_not_fail_the_request_serves) {
+    open_two();
+    for (uint32_t i = 0; i < 4; i++) {
+        fail_one(i, a, REASON_NUMERICS);
+        if (i < 3)
+            pass_ms(1000 << i);
+    }
+    ck_assert_ptr_nonnull(strstr(fake_note(&fake, "worker put aside"), "for_ms=8000"));
+    ck_assert_uint_eq(ask(10), b);
+    fails(b, REASON_NUMERICS);
+    ck_assert_int_eq(standing_of(b), STANDING_ASIDE);
+    ck_assert_uint_eq(fake_last(&fake, MESSAGE_SUBMIT, UINT32_MAX)->slot, a);
+    fake_close(&fake);
+}
+END_TEST
+
 START_TEST(who_waits_is_looked_at_when_a_worker_may_be_tried_again) {
     struct router_config config = fake_config();
     fake_open(&fake, &config);
@@ -425,6 +481,9 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_failure_takes_the_proof_away);
     tcase_add_test(tests, a_replay_that_waits_for_another_worker_keeps_nobody_back);
     tcase_add_test(tests, room_at_a_worker_that_is_put_aside_counts_only_where_all_are);
+    tcase_add_test(tests, room_does_not_count_on_a_worker_that_is_not_ready);
+    tcase_add_test(tests, of_workers_that_are_all_aside_one_that_did_not_fail_the_request_serves);
+    tcase_add_test(tests, who_runs_alone_gets_a_worker_that_has_answered);
     tcase_add_test(tests, who_waits_is_looked_at_when_a_worker_may_be_tried_again);
     tcase_add_test(tests, a_view_says_what_became_of_a_worker);
 }

@@ -124,6 +124,41 @@ START_TEST(one_workers_refusal_as_invalid_is_tried_elsewhere) {
 }
 END_TEST
 
+/* The second one that says so is believed; the third is not asked. */
+START_TEST(two_workers_that_agree_end_a_request_beside_a_third) {
+    open_two();
+    uint32_t c = fake_worker(&fake, "c", ROLE_MIXED);
+    uint32_t at = ask(0);
+    for (uint32_t i = 0; i < 2; i++) {
+        ck_assert_uint_eq(fake.users[0].n_ends, 0);
+        struct submit submit = fake_submitted(&fake, at);
+        fake_forget_sent(&fake);
+        fake_refuses(&fake, at, &submit, REASON_INVALID);
+        const struct fake_message *next = fake_last(&fake, MESSAGE_SUBMIT, UINT32_MAX);
+        ck_assert_uint_eq(next != NULL, i == 0);
+        at = next ? next->slot : at;
+    }
+    ck_assert_int_eq(fake.users[0].end.status, STATUS_INVALID);
+    ck_assert_int_eq(standing_of(c), STANDING_GOOD);
+    fake_close(&fake);
+}
+END_TEST
+
+/* Other than unusable numbers it may be the request: three of four such answers put a worker aside. */
+START_TEST(one_refusal_as_invalid_puts_no_worker_aside) {
+    open_two();
+    for (uint32_t user = 0; user < TRUST_FAILURES; user++) {
+        ck_assert_int_eq(standing_of(a), STANDING_GOOD);
+        ck_assert_uint_eq(ask_at(user, a), a);
+        struct submit submit = fake_submitted(&fake, a);
+        fake_refuses(&fake, a, &submit, REASON_INVALID);
+        answer(b);
+    }
+    ck_assert_int_eq(standing_of(a), STANDING_ASIDE);
+    fake_close(&fake);
+}
+END_TEST
+
 START_TEST(different_verdicts_are_no_agreement) {
     struct router_config config = fake_config();
     fake_open(&fake, &config);
@@ -423,6 +458,8 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_grammar_of_json_strings_goes_only_where_they_are_known);
     tcase_add_test(tests, excused_once_between_two_good_answers);
     tcase_add_test(tests, one_workers_refusal_as_invalid_is_tried_elsewhere);
+    tcase_add_test(tests, two_workers_that_agree_end_a_request_beside_a_third);
+    tcase_add_test(tests, one_refusal_as_invalid_puts_no_worker_aside);
     tcase_add_test(tests, different_verdicts_are_no_agreement);
     tcase_add_test(tests, tokens_that_cannot_be_reach_no_client_and_put_their_worker_aside);
     tcase_add_test(tests, an_answer_may_end_where_the_context_does);

@@ -263,6 +263,19 @@ START_TEST(a_machine_that_became_slower_gets_smaller_chunks) {
 }
 END_TEST
 
+/* Sixteen tokens took 1 ms before; since then it takes 160 ms to compute sixteen times as many. */
+START_TEST(small_steps_on_a_machine_that_became_slower_are_announced_by_their_share) {
+    struct budget budget = new_budget(512);
+    for (unsigned i = 0; i < 20; i++)
+        learn(&budget, 16, 1000);
+    for (unsigned i = 0; i < BUDGET_RECENT; i++) {
+        ck_assert_uint_eq(budget_us(&budget, 16), 1000);
+        learn(&budget, 256, 160000);
+    }
+    ck_assert_uint_eq(budget_us(&budget, 16), 10000);
+}
+END_TEST
+
 START_TEST(a_worker_measures_rising_sizes_until_one_is_over_the_goal) {
     struct machine quick = {1000, 10, 1}, slow = {0, 4000, 1};
     struct budget budget = new_budget(512);
@@ -356,6 +369,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_larger_step_that_no_prompt_filled_was_not_tried);
     tcase_add_test(tests, slow_steps_of_before_do_not_count_against_quick_ones_of_now);
     tcase_add_test(tests, a_machine_that_became_slower_gets_smaller_chunks);
+    tcase_add_test(tests, small_steps_on_a_machine_that_became_slower_are_announced_by_their_share);
     tcase_add_test(tests, a_worker_measures_rising_sizes_until_one_is_over_the_goal);
     tcase_add_test(tests, measures_at_start_that_differ_are_taken_again_until_time_is_up);
 }
