@@ -70,6 +70,17 @@ static bool advances(const struct slot *slot, struct request *req, struct part *
     }
 }
 
+/* Others are computed there, and this one is not: they may have come before it, or it is never
+ * computed. */
+static bool is_kept_back(const struct router *router, struct part *part,
+                         const struct digest_entry *entry) {
+    if (entry->state != SEQUENCE_WAITING)
+        return false;
+    if (part->queued_own_ns == UINT64_MAX)
+        part->queued_own_ns = router->own_ns;
+    return router->own_ns - part->queued_own_ns > REPLAY_QUEUED_NS;
+}
+
 static void read_entry(struct router *router, struct slot *slot, const struct digest_entry *entry,
                        bool waits_for_blocks) {
     if (entry->req.hi != router->config.router_id)
@@ -84,6 +95,12 @@ static void read_entry(struct router *router, struct slot *slot, const struct di
     part->listed = true;
     part->n_missing = 0;
     part_reflected(router, slot, part);
+    if (is_kept_back(router, part, entry) && trust_elsewhere(router, req, slot)) {
+        note_request(router, NOTE_REQUEST_STILL, req, slot);
+        trust_failed(router, req, slot, "kept_back", false);
+        replay_lost(router, req, slot, LOSS_MOVED);
+        return;
+    }
     if (advances(slot, req, part, entry, waits_for_blocks))
         part_advanced(router, req);
     if (part == &req->decode && entry->next_index > req->n_emitted &&

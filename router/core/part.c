@@ -12,6 +12,7 @@ void part_join(struct router *router, struct part *part, uint32_t number, bool p
                           .last_state = UINT8_MAX,
                           .sent_seq = UINT64_MAX,
                           .sent_ns = UINT64_MAX,
+                          .queued_own_ns = UINT64_MAX,
                           .n_tokens = n_tokens,
                           .silent_ns = fleet_silent_own_ns(router, slot),
                           .epoch = slot->trust->epoch};

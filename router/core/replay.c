@@ -24,6 +24,7 @@ void replay_reset_losses(struct router *router, struct request *req) {
     req->has_token = true;
     req->alone = false;
     req->blamed = NULL;
+    req->decode.queued_own_ns = req->prefill.queued_own_ns = UINT64_MAX;
     finish_alone(router, req);
 }
 
@@ -222,11 +223,11 @@ void replay_timer(struct router *router, struct request *req) {
             if (req->state != REQUEST_WAITING)
                 return; /* it ended */
         } else {
-            /* What widens the patience, a worker's long step, may be over sooner than it said: it is
-             * looked at again before it would be over. */
-            uint64_t left_ns = stalled_own - router->own_ns;
-            left_ns = left_ns < REPLAY_PATIENCE_NS ? left_ns : REPLAY_PATIENCE_NS;
-            timers_pull(&router->timers, req->index, now_ns + left_ns);
+            uint64_t usual_own = req->advanced_own_ns + REPLAY_PATIENCE_NS;
+            uint64_t look_own =
+                usual_own > router->own_ns ? usual_own : router->own_ns + REPLAY_LOOK_NS;
+            look_own = look_own < stalled_own ? look_own : stalled_own;
+            timers_pull(&router->timers, req->index, now_ns + (look_own - router->own_ns));
             if (req->verdict_ns != 0)
                 timers_pull(&router->timers, req->index, req->verdict_ns);
         }

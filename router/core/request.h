@@ -30,11 +30,13 @@ struct part {
     uint8_t last_state; /* enum sequence_state of the last digest, or 255 */
     uint64_t sent_seq;  /* of the message that told the worker */
     uint64_t sent_ns;
-    uint64_t work_seen; /* the worker's prefill or hand-off counter at the last digest */
-    uint64_t silent_ns; /* slot.silent_own_ns when the attempt advanced last */
-    uint32_t n_tokens;  /* to be computed by a prefill there */
-    uint32_t epoch;     /* of the worker's trust when it began */
-    uint32_t n_given;   /* tokens that came from it while on trial */
+    uint64_t work_seen;     /* the worker's prefill or hand-off counter at the last digest */
+    uint64_t queued_own_ns; /* when it was first listed as queued since its last token;
+                             * UINT64_MAX: not yet */
+    uint64_t silent_ns;     /* slot.silent_own_ns when the attempt advanced last */
+    uint32_t n_tokens;      /* to be computed by a prefill there */
+    uint32_t epoch;         /* of the worker's trust when it began */
+    uint32_t n_given;       /* tokens that came from it while on trial */
 };
 
 struct request {

@@ -228,3 +228,13 @@ bool trust_another(const struct router *router, const struct request *req) {
     }
     return false;
 }
+
+bool trust_elsewhere(const struct router *router, const struct request *req,
+                     const struct slot *slot) {
+    fleet_each(other, &router->fleet) {
+        if (other != slot && trust_can_hold(other, req) && fleet_equals(other, slot) &&
+            !request_failed_at(req, other->number))
+            return true;
+    }
+    return false;
+}

@@ -62,3 +62,6 @@ uint32_t trust_badness(const struct router *router, const struct request *req,
 
 /* Is there a worker that could try this request and has not failed it yet? */
 bool trust_another(const struct router *router, const struct request *req);
+/* The same of workers that go on as `slot` does: of equal numerics, and not itself. */
+bool trust_elsewhere(const struct router *router, const struct request *req,
+                     const struct slot *slot);

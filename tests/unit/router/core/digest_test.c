@@ -3,6 +3,8 @@
 #include "tests/support/suite.h"
 #include "tests/unit/router/core/fake.h"
 
+#include <string.h>
+
 const char *const suite_name = "router_digest";
 const double suite_timeout_s = 60;
 
@@ -185,11 +187,102 @@ START_TEST(a_queued_request_waits_behind_hand_overs_where_nothing_can_run) {
 }
 END_TEST
 
+enum { N_KEPT = 3 };
+
+/* A worker ends steps, of others, and lists ours as queued, each half second. */
+static void keep(uint32_t slot, uint32_t n_halves, uint32_t alive) {
+    struct digest_entry entries[N_KEPT];
+    for (uint32_t i = 0; i < n_halves; i++) {
+        fake_forget_sent(&fake);
+        fake_pass(&fake, NS_PER_S / 2, alive | 1u << slot);
+        for (uint32_t k = 0; k < N_KEPT; k++)
+            entries[k] = (struct digest_entry){.req = {.hi = 77, .lo = fake.users[k].name},
+                                               .attempt = 1,
+                                               .state = SEQUENCE_WAITING};
+        struct message message = {.type = MESSAGE_DIGEST};
+        message.u.digest =
+            (struct digest){.seen_seq = UINT64_MAX - 1, .n = N_KEPT, .entries = entries};
+        fake_says(&fake, slot, message);
+    }
+}
+
+static uint32_t open_kept(void) {
+    fake_open_default(&fake);
+    uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
+    for (uint32_t user = 0; user < N_KEPT; user++)
+        ck_assert_int_eq(fake_ask(&fake, user, 5, 8), STATUS_OK);
+    return a;
+}
+
+/* From its first digest on it is 60 s of the router's own time; and what keeps three requests back is
+ * put aside. */
+START_TEST(a_queued_request_is_kept_back_for_a_minute_and_no_longer) {
+    uint32_t a = open_kept(), b = fake_worker(&fake, "b", ROLE_MIXED);
+    keep(a, 1, 1u << b);
+    fake_stand_still(&fake, 30 * NS_PER_S); /* 100 ms of its own */
+    fake_pass(&fake, 400 * NS_PER_MS, 1u << a | 1u << b);
+    keep(a, 119, 1u << b);
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, b), 0);
+    ck_assert_ptr_null(fake_note(&fake, "attempt makes no progress"));
+    fake.now_ns += 1;
+    fake_beat(&fake, a);
+    struct digest_entry entry = {
+        .req = {.hi = 77, .lo = fake.users[0].name}, .attempt = 1, .state = SEQUENCE_WAITING};
+    for (uint32_t user = 0; user < N_KEPT; user++) {
+        entry.req.lo = fake.users[user].name;
+        struct message message = {.type = MESSAGE_DIGEST};
+        message.u.digest = (struct digest){.n = 1, .entries = &entry};
+        fake_says(&fake, a, message);
+        ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, b), user + 1);
+        ck_assert_uint_eq(fake_submitted(&fake, b).attempt, 2);
+    }
+    ck_assert_uint_eq(fake_stats(&fake).n_replays, 0); /* they are moved: no loss of theirs */
+    ck_assert_ptr_nonnull(
+        fake_note(&fake, "worker put aside: it gets no requests name=a reason=kept_back"));
+    fake_close(&fake);
+}
+END_TEST
+
+/* Preempted a moment before its minute is over, with a token behind it. */
+START_TEST(a_token_gives_a_queued_request_another_minute) {
+    uint32_t a = open_kept(), b = fake_worker(&fake, "b", ROLE_MIXED);
+    keep(a, 121, 1u << b);
+    struct submit submit = {.req = {.hi = 77, .lo = fake.users[0].name}, .attempt = 1};
+    fake_step(&fake, a, &submit, 0, 1, FINISH_NONE);
+    keep(a, 1, 1u << b);
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, b), N_KEPT - 1);
+    for (uint32_t user = 1; user < N_KEPT; user++)
+        router_cancel(fake.router, fake.now_ns, fake.users[user].name);
+    keep(a, 120, 1u << b);
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, b), 0);
+    keep(a, 1, 1u << b);
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, b), 1);
+    fake_close(&fake);
+}
+END_TEST
+
+/* It would wait anew. One of other numerics is no other. */
+START_TEST(the_only_worker_keeps_what_is_queued) {
+    uint32_t a = open_kept(), b = UINT32_MAX;
+    struct welcome welcome = fake_welcome("b", ROLE_MIXED);
+    memset(welcome.numerics_fp, 1, sizeof welcome.numerics_fp);
+    if (_i > 0)
+        b = fake_join(&fake, &welcome);
+    keep(a, 200, _i > 0 ? 1u << b : 0);
+    ck_assert_ptr_null(fake_note(&fake, "attempt makes no progress"));
+    ck_assert_uint_eq(fake_stats(&fake).n_running, N_KEPT);
+    fake_close(&fake);
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_test(tests, a_queued_request_is_replaced_where_nothing_gets_on);
     tcase_add_loop_test(tests, a_queued_request_waits_while_others_get_on, 0, 2);
     tcase_add_loop_test(tests, a_queued_request_waits_behind_hand_overs_where_nothing_can_run, 0,
                         4);
+    tcase_add_test(tests, a_queued_request_is_kept_back_for_a_minute_and_no_longer);
+    tcase_add_loop_test(tests, the_only_worker_keeps_what_is_queued, 0, 2);
+    tcase_add_test(tests, a_token_gives_a_queued_request_another_minute);
     tcase_add_test(tests, missing_listed_missing_loses_nothing);
     tcase_add_test(tests, a_prompt_that_is_computed_for_long_is_not_replaced);
     tcase_add_test(tests, a_stream_that_stands_still_is_replaced_while_others_prompts_are_computed);

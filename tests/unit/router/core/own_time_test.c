@@ -21,7 +21,8 @@ START_TEST(patience_with_an_attempt_is_of_the_routers_own_time) {
 }
 END_TEST
 
-/* Its step was to take 5 s, and is over after three: patience is again what it is for others. */
+/* Its step was to take 5 s, and is over after 3.05 s, of which half a second counts: patience ends at
+ * 5.55 s, and is looked at again every 200 ms. */
 START_TEST(patience_with_a_long_step_ends_with_the_step) {
     fake_open_default(&fake);
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
@@ -31,10 +32,28 @@ START_TEST(patience_with_a_long_step_ends_with_the_step) {
     message.u.beat.load = (struct load){.progress = 1, .step_us_expected = 5000000};
     fake_says(&fake, a, message);
     fake_pass(&fake, 3050 * NS_PER_MS, 0);
-    fake_pass(&fake, 2900 * NS_PER_MS, 1u << a);
+    fake_pass(&fake, 2450 * NS_PER_MS, 1u << a);
     ck_assert_uint_eq(fake_submitted(&fake, a).attempt, first.attempt);
-    fake_pass(&fake, 300 * NS_PER_MS, 1u << a);
+    fake_pass(&fake, 250 * NS_PER_MS, 1u << a);
     ck_assert_uint_gt(fake_submitted(&fake, a).attempt, first.attempt);
+    fake_close(&fake);
+}
+END_TEST
+
+/* It says each layer of a step that is to take 5 s: 4 s are believed, as for a hang. */
+START_TEST(patience_with_a_worker_of_long_steps_is_what_a_hang_takes) {
+    fake_open_default(&fake);
+    uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
+    ck_assert_int_eq(fake_ask(&fake, 0, 5, 8), STATUS_OK);
+    struct submit first = fake_submitted(&fake, a);
+    struct message message = {.type = MESSAGE_BEAT};
+    for (uint32_t i = 1; i <= 80; i++) {
+        ck_assert_uint_eq(fake_submitted(&fake, a).attempt, first.attempt);
+        message.u.beat.load = (struct load){.progress = i, .step_us_expected = 5000000};
+        fake_says(&fake, a, message);
+        fake_pass(&fake, 50 * NS_PER_MS, 0);
+    }
+    ck_assert_uint_eq(fake_submitted(&fake, a).attempt, first.attempt + 1);
     fake_close(&fake);
 }
 END_TEST
@@ -227,6 +246,7 @@ END_TEST
 void suite_add(TCase *tests) {
     tcase_add_test(tests, patience_with_an_attempt_is_of_the_routers_own_time);
     tcase_add_test(tests, patience_with_a_long_step_ends_with_the_step);
+    tcase_add_test(tests, patience_with_a_worker_of_long_steps_is_what_a_hang_takes);
     tcase_add_test(tests, patience_with_a_worker_that_goes_on_without_the_request_ends);
     tcase_add_test(tests, patience_counts_only_silence_since_the_attempt_advanced);
     tcase_add_test(tests, patience_with_a_reservation_counts_only_silence_since_it_was_asked);
