@@ -102,6 +102,28 @@ START_TEST(heads_of_requests_that_wait_have_a_bound) {
 }
 END_TEST
 
+/* Heads that wait beyond the bound are thrown away, and each costs what a frame without use costs: so
+ * many are a flood. */
+START_TEST(heads_beyond_what_may_wait_are_a_flood) {
+    enum { TAKEN = 3, WAIT = 8, PATH_BYTES = (16 << 10) - 256, FEW = 10, MANY = 26 };
+    static char path[PATH_BYTES + 1] = "/page?";
+    memset(path + 6, 'x', PATH_BYTES - 6);
+    config.reply_bytes_share = PAGE_BYTES / 2;
+    config.useless_frames_max = 10; /* beside three for each frame of the three answers */
+    test_clock_stop();
+    rig_start();
+    open_blind(&client, 1);
+    for (unsigned i = 0; i < TAKEN + WAIT + MANY; i++) {
+        client_get(&client, i < TAKEN ? "/page" : path);
+        turn_blind(&client, 50);
+        if (i < TAKEN + WAIT + FEW)
+            ck_assert_uint_eq(listener_counts(listener).n_floods, 0);
+    }
+    ck_assert_uint_eq(listener_counts(listener).n_floods, 1);
+    client_close(&client);
+}
+END_TEST
+
 START_TEST(all_output_together_has_a_bound) {
     config.output_memory = 1 << 20;
     test_clock_stop(); /* or the first would be given up */
@@ -158,6 +180,27 @@ START_TEST(a_stream_that_is_read_goes_on_while_others_fill_the_output) {
     ck_assert(client_await(&other, id).complete);
     client_close(&client);
     client_close(&other);
+}
+END_TEST
+
+/* 8 MiB wait, which is three quarters of all output, or a byte less. */
+START_TEST(output_is_scarce_from_three_quarters_on) {
+    config.output_memory = 4 * ((8u << 20) / 3 + (size_t)_i);
+    config.idle_ns = 2000 * NS_PER_MS;
+    test_clock_stop();
+    rig_start();
+    open_blind(&client, 1);
+    client_get(&client, "/big");
+    turn_blind(&client, 50);
+    ck_assert_uint_eq(listener_output_bytes(listener), 8 << 20);
+    int idle = dial_until_read("");
+    rig_pass(2001 * NS_PER_MS);
+    read_until(idle, SIZE_MAX); /* the sweep that closes this one has looked at the other before */
+    for (unsigned i = 0; i < 5; i++)
+        loop_turn(loop, false);
+    ck_assert_uint_eq(listener_output_bytes(listener), _i == 0 ? 0 : 8 << 20);
+    close(idle);
+    client_close(&client);
 }
 END_TEST
 
@@ -272,6 +315,52 @@ START_TEST(probes_are_answered_when_all_places_are_taken) {
 }
 END_TEST
 
+/* Each kind has as many as there may be. */
+START_TEST(all_kinds_of_places_are_taken_at_once) {
+    struct client probe;
+    config.n_exchanges_max = config.n_probes_max = config.n_watches_max = 1;
+    rig_start();
+    client_open(&other, &client_protocols[_i], 0);
+    unsigned watch = client_get(&other, "/watch");
+    while (client_look(&other, watch).status == 0)
+        client_turn(&other);
+    client_open(&client, &client_protocols[_i], 0);
+    client_get(&client, "/wait");
+    while (n_held == 0)
+        client_turn(&client);
+    client_open(&probe, &client_protocols[_i], 0);
+    client_ask(&probe, "POST", "/probe", NULL, 10, false);
+    while (n_heads < 3)
+        client_turn(&probe);
+    ck_assert_uint_eq(exchanges_count(exchanges), 3);
+    client_body(&probe, 1, "0123456789", 10, true);
+    ck_assert_uint_eq(client_await(&probe, 1).status, 200);
+    client_close(&probe);
+    client_close(&client);
+    client_close(&other);
+}
+END_TEST
+
+/* It is answered before its place is looked at. */
+START_TEST(who_is_answered_at_the_gate_hears_nothing_of_places) {
+    config.n_exchanges_max = config.n_probes_max = 1;
+    rig_start();
+    client_open(&client, &client_protocols[_i], 0);
+    client_get(&client, "/wait");
+    while (n_held == 0)
+        client_turn(&client);
+    client_open(&other, &client_protocols[_i], 0);
+    ck_assert_uint_eq(status_of(&other, "/no"), 401);
+    for (unsigned i = 0; i < 10; i++)
+        client_turn(&other);
+    if (!is_http2(_i))
+        ck_assert_ptr_null(strstr(other.in.data + 1, "HTTP/1.1"));
+    ck_assert_uint_eq(status_of(&other, "/no"), 401);
+    client_close(&other);
+    client_close(&client);
+}
+END_TEST
+
 /* Probes whose bodies never come hold no place that another one needs. */
 START_TEST(a_probe_that_does_not_end_makes_room_for_the_next) {
     struct client slow[3];
@@ -310,8 +399,12 @@ void suite_add(TCase *tests) {
     EACH(watches_have_places_of_their_own);
     EACH(probes_are_answered_when_all_places_are_taken);
     EACH(a_probe_that_does_not_end_makes_room_for_the_next);
+    EACH(all_kinds_of_places_are_taken_at_once);
+    EACH(who_is_answered_at_the_gate_hears_nothing_of_places);
 #undef EACH
     tcase_add_test(tests, watches_leave_places_to_others);
     tcase_add_test(tests, watches_of_one_connection_have_a_bound);
     tcase_add_test(tests, heads_of_requests_that_wait_have_a_bound);
+    tcase_add_test(tests, heads_beyond_what_may_wait_are_a_flood);
+    tcase_add_loop_test(tests, output_is_scarce_from_three_quarters_on, 0, 2);
 }

@@ -6,6 +6,7 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -273,6 +274,38 @@ START_TEST(who_does_not_read_is_not_read) {
 }
 END_TEST
 
+/* Pages of this process's memory: an answer of 8 MiB is a mapping of its own. */
+static size_t n_pages(void) {
+    unsigned long n = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_eq(fscanf(file, "%lu", &n), 1);
+    fclose(file);
+    return n;
+}
+
+/* While the connection is kept for what the client still sends, its answers are not. */
+START_TEST(answers_go_with_the_last_frame_of_a_connection) {
+    struct buf bytes = {0};
+    test_clock_stop(); /* else the wait for the client's end would be over */
+    rig_start();
+    fds[0] = dial_with(0);
+    peer_begin(&bytes);
+    peer_setting(&bytes, 4, 0);
+    peer_request(&bytes, 1, "GET", "/big", NULL, true);
+    send_all(fds[0], &bytes);
+    turn_until(&n_handled, 1);
+    size_t before = n_pages();
+    peer_frame(&bytes, PEER_DATA, 0, 0, "x", 1);
+    send_all(fds[0], &bytes);
+    for (unsigned i = 0; i < 20; i++)
+        loop_turn(loop, false);
+    ck_assert_uint_eq(listener_counts(listener).n_open, 1);
+    ck_assert_uint_lt(n_pages() + (4 << 20) / (size_t)sysconf(_SC_PAGESIZE), before);
+    close_clients(1);
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_checked_fixture(tests, rig_setup, rig_teardown);
     tcase_add_test(tests, heads_of_a_client_beyond_its_share_of_a_turn_wait_for_the_next);
@@ -281,4 +314,5 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, who_rests_is_not_read);
     tcase_add_test(tests, heads_that_wait_go_with_their_client);
     tcase_add_loop_test(tests, who_does_not_read_is_not_read, 0, 2);
+    tcase_add_test(tests, answers_go_with_the_last_frame_of_a_connection);
 }

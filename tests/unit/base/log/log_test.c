@@ -1,11 +1,13 @@
 #include "base/log/log.h"
 
+#include "base/clock.h"
 #include "base/log/log_writer.h"
 #include "tests/support/suite.h"
 
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,6 +163,57 @@ START_TEST(closed_pipe_costs_lines_and_the_next_one_gets_the_report) {
     ck_assert_uint_eq(seen.n_lost, 1);
     ck_assert_uint_eq(seen.n_lines, 3); /* they waited */
     close(in);
+}
+END_TEST
+
+/* The ring has gone round: what stands in it beyond the lines that wait are old ones. */
+START_TEST(old_lines_do_not_come_again_behind_a_write_that_failed) {
+    enum { N_OLD = 6000, N_BATCH = 500 };
+    struct seen seen = {0};
+    int in = pipe_stderr();
+    log_writer_start();
+    for (unsigned i = 0; i < N_OLD; i += N_BATCH) {
+        put_numbers(0, i, i + N_BATCH);
+        read_lines(in, &seen, i + N_BATCH);
+    }
+    close(in);
+    put_numbers(0, N_OLD, N_OLD + 1);
+    while (log_writer_lost() == 0)
+        ck_assert(!log_writer_flush(1) || log_writer_lost() > 0);
+    put_numbers(0, N_OLD + 1, N_OLD + 4);
+    in = pipe_stderr();
+    read_lines(in, &seen, N_OLD + 4);
+    ck_assert_uint_eq(seen.n_reports, 1);
+    ck_assert_uint_eq(seen.n_lines, N_OLD + 3);
+    ck_assert(seen.after_report);
+    close(in);
+}
+END_TEST
+
+/* Writes that failed, and what the linker puts in the place of write(2) to count them. */
+static atomic_uint n_failed;
+
+ssize_t __real_write(int fd, const void *bytes, size_t n);
+ssize_t __wrap_write(int fd, const void *bytes, size_t n);
+
+ssize_t __wrap_write(int fd, const void *bytes, size_t n) {
+    ssize_t written = __real_write(fd, bytes, n);
+    if (written < 0)
+        atomic_fetch_add(&n_failed, 1);
+    return written;
+}
+
+/* While standard error takes nothing, a second lies between two tries. */
+START_TEST(writer_rests_behind_a_write_that_failed) {
+    close(pipe_stderr());
+    log_writer_start();
+    uint64_t began_ns = clock_now_ns();
+    unsigned n_before = atomic_load(&n_failed);
+    put_numbers(0, 0, 1);
+    while (atomic_load(&n_failed) < n_before + 2)
+        log_writer_flush(1);
+    ck_assert_uint_ge(clock_now_ns() - began_ns, NS_PER_S);
+    close_stderr();
 }
 END_TEST
 
@@ -346,6 +399,8 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, full_pipe_costs_lines_which_are_counted_and_reported_once);
     tcase_add_test(tests, report_stands_where_the_lines_are_missing);
     tcase_add_test(tests, closed_pipe_costs_lines_and_the_next_one_gets_the_report);
+    tcase_add_test(tests, old_lines_do_not_come_again_behind_a_write_that_failed);
+    tcase_add_test(tests, writer_rests_behind_a_write_that_failed);
     tcase_add_test(tests, lines_of_many_threads_stay_whole_and_in_order);
     tcase_add_test(tests, torn_line_is_ended_before_the_next_one);
     tcase_add_test(tests, long_line_is_cut_and_still_ends);

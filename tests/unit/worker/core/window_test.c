@@ -119,10 +119,35 @@ START_TEST(a_grant_below_the_first_window_is_the_window) {
 }
 END_TEST
 
+/* Ten of a window were acknowledged and as many sent behind them: all that are under way are more than the
+ * six that are left of it. */
+START_TEST(an_acknowledgement_of_more_than_is_left_of_a_window_ends_it) {
+    struct rig *rig = computed(30, 40);
+    struct pipe *pipe = &rig->pipes[0];
+    const struct chunk chunk = pipe->to_d[0].message.u.chunk;
+    for (uint32_t i = 0; i < 10; i++)
+        ck_assert(rig_deliver(rig, pipe, true));
+    while (pipe->n_to_p > 0)
+        ck_assert(rig_deliver(rig, pipe, false));
+    ck_assert_uint_eq(peer_link_of(rig)->window_left, ENGINE_CREDITS - 10);
+    struct message message = {.type = MESSAGE_CHUNK_ACK};
+    message.u.chunk_ack = (struct chunk_ack){.transfer_id = chunk.transfer_id,
+                                             .gen = chunk.gen,
+                                             .n_done = 10 + ENGINE_CREDITS,
+                                             .where = chunk.where};
+    engine_message(rig->workers[P].engine, rig->now_ns, pipe->link_p, &message);
+    ck_assert_uint_eq(peer_link_of(rig)->credits, 2 * ENGINE_CREDITS);
+    rig_run(rig, 1000);
+    rig_expect_done(&rig->calls[0], 2, FINISH_LENGTH);
+    rig_free(rig);
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_test(tests, a_window_that_one_look_takes_whole_doubles_up_to_the_grant);
     tcase_add_test(tests, a_window_that_the_link_itself_holds_up_stays);
     tcase_add_test(tests, a_window_that_nothing_waited_for_stays);
     tcase_add_test(tests, a_pause_between_two_transfers_is_not_the_links);
     tcase_add_test(tests, a_grant_below_the_first_window_is_the_window);
+    tcase_add_test(tests, an_acknowledgement_of_more_than_is_left_of_a_window_ends_it);
 }
