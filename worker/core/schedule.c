@@ -271,6 +271,4 @@ void schedule_plan(struct engine *engine) {
     /* Never an empty step while something could run: nobody might call again before an event. */
     if (engine->n_rows == 0)
         plan_decode(engine, &room, room.n_rows);
-    if (engine->n_rows == 0)
-        plan_waiting(engine, &room);
 }

@@ -114,6 +114,34 @@ START_TEST(an_equal_priority_throws_nobody_out) {
 }
 END_TEST
 
+/* Two that decode in turns want more blocks than there are, and one that matters more comes after so
+ * many steps: whoever makes way, something runs in each step until all have ended. */
+START_TEST(no_step_is_empty_while_somebody_waits) {
+    for (uint32_t n_steps = 2; n_steps < 60; n_steps++) {
+        struct rig *rig = small_rig(n_steps, 4 + (uint32_t)_i);
+        struct call *calls[3];
+        rig->workers[0].engine->config.max_batch = 1;
+        for (uint32_t i = 0; i < 3; i++) {
+            calls[i] = rig_call(rig, 20, i < 2 ? 40 : 10);
+            calls[i]->priority = i < 2 ? 3 : 1;
+        }
+        rig_both(rig, 0, calls[0]);
+        rig_both(rig, 0, calls[1]);
+        for (uint32_t i = 0; i < n_steps; i++)
+            ck_assert(rig_step(rig, 0));
+        rig_both(rig, 0, calls[2]);
+        for (uint32_t i = 0; i < 3; i++) {
+            while (calls[i]->finish == FINISH_NONE)
+                ck_assert_msg(rig_step(rig, 0), "after %u steps", n_steps);
+        }
+        rig_run(rig, 1000);
+        for (uint32_t i = 0; i < 3; i++)
+            rig_expect_done(calls[i], i < 2 ? 40 : 10, FINISH_LENGTH);
+        rig_free(rig);
+    }
+}
+END_TEST
+
 START_TEST(a_sequence_that_waited_past_its_deadline_is_not_begun) {
     struct rig *rig = small_rig(4, 8);
     struct call *first = rig_call(rig, 100, 20), *late = rig_call(rig, 100, 20);
@@ -425,6 +453,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, of_those_that_were_handed_over_the_youngest_goes);
     tcase_add_test(tests, the_least_important_goes_however_old_it_is);
     tcase_add_test(tests, an_equal_priority_throws_nobody_out);
+    tcase_add_loop_test(tests, no_step_is_empty_while_somebody_waits, 0, 5);
     tcase_add_test(tests, a_sequence_that_waited_past_its_deadline_is_not_begun);
     tcase_add_test(tests, a_submit_of_an_older_attempt_is_stale_and_harms_nothing);
     tcase_add_test(tests, a_router_cannot_forget_another_routers_request);
