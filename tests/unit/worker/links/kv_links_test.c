@@ -180,6 +180,9 @@ static void check_dropped(struct rig *rig) {
 static void other_incarnation(struct kv_hello *welcome) {
     welcome->incarnation++;
 }
+static void last_incarnation(struct kv_hello *welcome) {
+    welcome->incarnation--;
+}
 static void no_credits(struct kv_hello *welcome) {
     welcome->credits = 0;
 }
@@ -200,7 +203,8 @@ static void some_offer(struct kv_hello *hello) {
 }
 
 static void (*const wrong_welcomes[])(struct kv_hello *) = {
-    other_incarnation, no_credits, other_layout, other_major, other_transport, unknown_transport};
+    other_incarnation, last_incarnation, no_credits,       other_layout,
+    other_major,       other_transport,  unknown_transport};
 
 START_TEST(a_wrong_welcome_ends_the_link_and_the_core_hears_of_it) {
     struct rig rig;
