@@ -176,6 +176,23 @@ START_TEST(ends_are_banned_until_they_may_come_whatever_the_client_wants) {
 }
 END_TEST
 
+START_TEST(ends_are_banned_where_the_client_wants_nothing) {
+    struct sample sample;
+    struct sampling sampling;
+    uint32_t ids[8] = {0};
+    open_sample(&sample);
+    sampling_init(&sampling);
+    struct sequence_view view = {
+        .ids = ids, .n_tokens = 4, .n_prompt = 4, .sampling = &sampling, .ban_ends = true};
+    sample_prepare(&sample, 0, 0, &view);
+    const struct sample_params *params = &sample.params[0];
+    ck_assert_uint_eq(params->n_bias, 2);
+    ck_assert(isinf(bias_of(params, 2)) && bias_of(params, 2) < 0);
+    ck_assert(isinf(bias_of(params, 199)) && bias_of(params, 199) < 0);
+    sample_fini(&sample);
+}
+END_TEST
+
 START_TEST(the_most_biases_and_stop_ids_fit) {
     struct sample sample;
     struct sampling sampling;
@@ -283,6 +300,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, ends_are_banned_until_they_may_come_whatever_the_client_wants);
     tcase_add_test(tests, the_best_are_listed_for_those_who_want_logprobs_alone);
     tcase_add_test(tests, every_row_has_the_barred_ids_of_the_model);
+    tcase_add_test(tests, ends_are_banned_where_the_client_wants_nothing);
     tcase_add_test(tests, the_most_biases_and_stop_ids_fit);
     tcase_add_test(tests, penalties_forget_the_slots_last_sequence);
 }
