@@ -11,6 +11,10 @@
  * everything here that answers at once in JSON. */
 extern const struct dialect_form openai_form;
 
+/* SCHEMA() of its errors (about.h), by their name in /openapi.json. */
+#define OPENAI_ERROR_NAME "Error"
+extern const char openai_error[];
+
 /* The heads of streams of server-sent events, here and in other protocols of JSON. */
 #define OPENAI_STREAM_HEADERS 2
 extern const struct header openai_stream_headers[OPENAI_STREAM_HEADERS];

@@ -76,28 +76,30 @@ static void put_error_event(const struct api_error *error, struct buf *out) {
 const struct header openai_stream_headers[] = {{"Cache-Control", "no-cache"},
                                                {"X-Accel-Buffering", "no"}};
 
+const char openai_error[] = SCHEMA({
+    "type" : "object",
+    "required" : ["error"],
+    "properties" : {
+        "error" : {
+            "type" : "object",
+            "required" : [ "message", "type", "param", "code" ],
+            "properties" : {
+                "message" : {"type" : "string"},
+                "type" : {"type" : "string"},
+                "param" : {"type" : [ "string", "null" ]},
+                "code" : {"type" : [ "string", "null" ]}
+            }
+        }
+    }
+});
+
 const struct dialect_form openai_form = {
     .content_type = body_type,
     .stream_type = SSE_CONTENT_TYPE,
     .stream_headers = openai_stream_headers,
     .n_stream_headers = OPENAI_STREAM_HEADERS,
-    .error_name = "Error",
-    .error = SCHEMA({
-        "type" : "object",
-        "required" : ["error"],
-        "properties" : {
-            "error" : {
-                "type" : "object",
-                "required" : [ "message", "type", "param", "code" ],
-                "properties" : {
-                    "message" : {"type" : "string"},
-                    "type" : {"type" : "string"},
-                    "param" : {"type" : [ "string", "null" ]},
-                    "code" : {"type" : [ "string", "null" ]}
-                }
-            }
-        }
-    }),
+    .error_name = OPENAI_ERROR_NAME,
+    .error = openai_error,
     .takes = takes,
     .refuse = refuse,
     .error_event = put_error_event,

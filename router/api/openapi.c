@@ -140,15 +140,15 @@ static void put_path(const struct openapi_of *of, unsigned n, struct buf *out) {
 
 static void put_errors(const struct openapi_of *of, struct buf *out) {
     const struct dialect *dialect;
-    const struct dialect_form *seen[8] = {NULL};
+    const char *seen[8] = {NULL}; /* forms may share their errors */
     unsigned n = 0;
     for (unsigned i = 0; (dialect = of->nth(i)) != NULL; i++) {
         bool is_new = is_shown(dialect) && n < sizeof seen / sizeof *seen;
         for (unsigned k = 0; k < n; k++)
-            is_new = is_new && seen[k] != dialect->form;
+            is_new = is_new && seen[k] != dialect->form->error;
         if (!is_new)
             continue;
-        seen[n++] = dialect->form;
+        seen[n++] = dialect->form->error;
         buf_printf(out, "\"%s\":{\"description\":\"an error\",\"content\":{",
                    dialect->form->error_name);
         put_content(dialect->form->content_type, dialect->form->error, NULL, out);

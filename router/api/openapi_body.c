@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define IDLE "taken, and means nothing here"
+
 /* --- schemas ------------------------------------------------------------------------------- */
 
 /* A text of SCHEMA() without its blanks, and without the suffix of C's unsigned numbers. */
@@ -133,7 +135,7 @@ static void put_row(const struct openapi_of *of, const struct field_row *row, un
                     bool may_be_null, struct buf *out) {
     buf_putc(out, '{');
     if (row->idle & bits) {
-        json_put_member(out, "description", "taken, and means nothing here");
+        json_put_member(out, "description", IDLE);
     } else if (row->served & bits) {
         put_served(of, row, may_be_null, out);
         put_words(row, put_default(row, out), out);
@@ -168,12 +170,13 @@ static void put_member(const struct openapi_of *of, const struct dialect_about *
         return;
     }
     buf_putc(out, '{');
+    char idle[512];
+    snprintf(idle, sizeof idle, IDLE "%s%s", member->says ? ": " : "",
+             member->says ? member->says : "");
     if (member->schema)
         openapi_put_nullable(member->schema, may_be_null, out);
-    else
-        json_put_member(out, "description", "taken, and means nothing here");
-    if (member->says)
-        json_put_member(out, "description", member->says);
+    if (member->says || !member->schema)
+        json_put_member(out, "description", member->schema ? member->says : idle);
     json_put_close(out, '}');
 }
 

@@ -4,6 +4,7 @@
 #include "router/api/form.h"
 #include "router/api/json_put.h"
 #include "router/api/openai.h"
+#include "router/api/responses_about.h"
 #include "router/api/responses_output.h"
 #include "router/api/responses_read.h"
 
@@ -31,8 +32,8 @@ static enum status parse_as_chat(struct responses_request *request, const struct
     return STATUS_OK;
 }
 
-static enum status parse(const struct span *body, const struct ask_limits *limits, struct ask *ask,
-                         struct api_error *error) {
+static enum status responses_parse(const struct span *body, const struct ask_limits *limits,
+                                   struct ask *ask, struct api_error *error) {
     struct responses_request request;
     TRY(ask_read_json(body, ask, error));
     enum status status = responses_read(ask->body, &request, &error->error);
@@ -127,7 +128,7 @@ static void put_chunk(const struct reply *reply, const struct reply_choice *choi
     responses_output_read(&to, choice);
 }
 
-static void drop(void *state) {
+static void responses_drop(void *state) {
     responses_output_fini(state);
 }
 
@@ -165,11 +166,11 @@ static void put_failure(const struct reply *reply, const struct api_error *error
     put_response_event(&to, "failed", error, "response.failed");
 }
 
-static bool takes(const char *content_type, bool is_strict) {
+static bool responses_takes(const char *content_type, bool is_strict) {
     return openai_form.takes(content_type, is_strict);
 }
 
-static void refuse(const struct api_error *error, struct dialect_refusal *refusal) {
+static void responses_refuse(const struct api_error *error, struct dialect_refusal *refusal) {
     openai_form.refuse(error, refusal);
 }
 
@@ -178,8 +179,10 @@ static const struct dialect_form form = {
     .stream_type = SSE_CONTENT_TYPE,
     .stream_headers = openai_stream_headers,
     .n_stream_headers = OPENAI_STREAM_HEADERS,
-    .takes = takes,
-    .refuse = refuse,
+    .error_name = OPENAI_ERROR_NAME,
+    .error = openai_error,
+    .takes = responses_takes,
+    .refuse = responses_refuse,
     .ping = sse_ping,
 };
 
@@ -192,8 +195,9 @@ static const struct dialect_writer writer = {
     .end = put_end,
     .failed = put_failure,
     .whole = put_whole,
-    .drop = drop,
+    .drop = responses_drop,
 };
 
 const struct dialect dialect_responses =
-    DIALECT_ASK("responses", "/v1/responses", form, parse, .writer = &writer);
+    DIALECT_ASK("responses", "/v1/responses", form, responses_parse, .writer = &writer,
+                .about = &responses_about);

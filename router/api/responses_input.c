@@ -11,14 +11,14 @@
 #define PARTS_MAX 1024u
 
 /* A conversation on its way. */
-struct talk {
+struct responses_talk {
     struct buf *out;       /* borrowed: messages, each with a comma before it */
     struct chat_said said; /* by the assistant in the items so far, and not yet written */
     bool is_saying;        /* it said something, even if that is empty */
 };
 
 /* What the assistant has said becomes a message. */
-static void end_turn(struct talk *talk) {
+static void end_turn(struct responses_talk *talk) {
     if (!talk->is_saying)
         return;
     buf_putc(talk->out, ',');
@@ -114,14 +114,14 @@ static enum status say_content(const struct json_get *at, const char *name, stru
 /* --- items ---------------------------------------------------------------------------------- */
 
 /* A second text is a message of its own, and so is what stands behind calls. */
-static enum status say_text(const struct json_get *at, struct talk *talk) {
+static enum status say_text(const struct json_get *at, struct responses_talk *talk) {
     if (talk->said.text.n > 0 || talk->said.calls.n > 0)
         end_turn(talk);
     talk->is_saying = true;
     return say_content(at, "content", &talk->said.text);
 }
 
-static enum status put_message(const struct json_get *at, struct talk *talk) {
+static enum status put_message(const struct json_get *at, struct responses_talk *talk) {
     static const char *const roles[] = {"user", "system", "developer"};
     struct span role = {0};
     TRY(json_need_text(at, "role", &role));
@@ -156,15 +156,15 @@ static enum status say_thought(const struct json_get *at, struct buf *to) {
     return put_parts(at, "summary", summary, put_bytes, to);
 }
 
-static enum status put_thought(const struct json_get *at, struct talk *talk) {
+static enum status put_thought(const struct json_get *at, struct responses_talk *talk) {
     if (talk->said.text.n > 0 || talk->said.calls.n > 0)
         end_turn(talk);
     talk->is_saying = true;
     return say_thought(at, &talk->said.thoughts);
 }
 
-static enum status put_call(const struct json_get *at, struct talk *talk, const char *type,
-                            const char *member) {
+static enum status put_call(const struct json_get *at, struct responses_talk *talk,
+                            const char *type, const char *member) {
     struct buf *to = &talk->said.calls;
     struct span id = {0}, name = {0}, text = {0};
     TRY(json_need_text(at, "call_id", &id));
@@ -181,7 +181,7 @@ static enum status put_call(const struct json_get *at, struct talk *talk, const 
     return STATUS_OK;
 }
 
-static enum status put_output(const struct json_get *at, struct talk *talk) {
+static enum status put_output(const struct json_get *at, struct responses_talk *talk) {
     struct span id = {0};
     TRY(json_need_text(at, "call_id", &id));
     end_turn(talk);
@@ -193,7 +193,7 @@ static enum status put_output(const struct json_get *at, struct talk *talk) {
     return STATUS_OK;
 }
 
-static enum status put_item(const struct json_get *at, struct talk *talk) {
+static enum status put_item(const struct json_get *at, struct responses_talk *talk) {
     struct span type = SPAN("message"); /* which alone may leave it out */
     TRY(json_get_text(at, "type", TEMPLATE_NAME_MAX, &type));
     if (span_is(type, "message"))
@@ -213,7 +213,7 @@ static enum status put_item(const struct json_get *at, struct talk *talk) {
                          span_shown(type), type.bytes);
 }
 
-static enum status put_input(const struct json_get *get, struct talk *talk) {
+static enum status put_input(const struct json_get *get, struct responses_talk *talk) {
     const json_t *input = json_get_member(get, "input"), *list = NULL;
     if (!input)
         return json_get_fail(get, STATUS_INVALID, "input", "is missing");
@@ -242,7 +242,7 @@ static enum status put_input(const struct json_get *get, struct talk *talk) {
     return STATUS_OK;
 }
 
-static enum status put_instructions(const struct json_get *get, struct talk *talk) {
+static enum status put_instructions(const struct json_get *get, struct responses_talk *talk) {
     struct span text = {0};
     if (!json_get_member(get, "instructions"))
         return STATUS_OK;
@@ -256,7 +256,7 @@ static enum status put_instructions(const struct json_get *get, struct talk *tal
 }
 
 enum status responses_put_messages(const struct json_get *get, struct buf *out) {
-    struct talk talk = {.out = out};
+    struct responses_talk talk = {.out = out};
     size_t begin = out->n;
     chat_said_init(&talk.said);
     enum status status = put_instructions(get, &talk);

@@ -33,7 +33,7 @@ void responses_output_fini(struct responses_output *output) {
     buf_fini(&output->unsaid);
 }
 
-static void append(struct buf *out, const struct buf *from) {
+static void output_append(struct buf *out, const struct buf *from) {
     out->failed |= from->failed;
     if (from->n > 0)
         buf_append(out, from->data, from->n);
@@ -42,7 +42,7 @@ static void append(struct buf *out, const struct buf *from) {
 /* Entries with a comma behind each as a list. */
 static void put_list(const struct buf *entries, struct buf *out) {
     buf_putc(out, '[');
-    append(out, entries);
+    output_append(out, entries);
     json_put_close(out, ']');
 }
 
@@ -56,7 +56,7 @@ static void put_id(const struct responses_writing *to, struct buf *out) {
 /* The part of the open item; `text`: what it has so far. */
 static void put_part(const struct responses_writing *to, const struct buf *text, struct buf *out) {
     buf_printf(out, "{\"type\":\"%s\",\"text\":\"", kinds[to->output->kind].text);
-    append(out, text);
+    output_append(out, text);
     buf_putc(out, '"');
     if (to->output->kind == OUTPUT_MESSAGE) {
         buf_puts(out, ",\"annotations\":[],\"logprobs\":");
@@ -72,9 +72,9 @@ static void put_call(const struct responses_writing *to, struct buf *out) {
     uint64_t hash = XXH3_64bits_withSeed(id, strlen(id), output->call);
     buf_printf(out, ",\"call_id\":\"call_%016llx%08x\",\"name\":\"", (unsigned long long)hash,
                output->call);
-    append(out, &output->name);
+    output_append(out, &output->name);
     buf_printf(out, "\",\"%s\":\"", kinds[output->kind].member);
-    append(out, &output->text);
+    output_append(out, &output->text);
     buf_putc(out, '"');
 }
 
@@ -86,7 +86,7 @@ static void put_thought(const struct responses_writing *to, bool has_ended, stru
         return;
     }
     buf_puts(out, "\"" RESPONSES_THOUGHT_MARK);
-    append(out, &to->output->text);
+    output_append(out, &to->output->text);
     buf_putc(out, '"');
 }
 
@@ -171,7 +171,7 @@ static void put_done(const struct responses_writing *to) {
     const char *member = kinds[to->output->kind].member;
     begin_inner_event(to, kinds[to->output->kind].text, "done");
     buf_printf(to->events, ",\"%s\":\"", member ? member : "text");
-    append(to->events, &to->output->text);
+    output_append(to->events, &to->output->text);
     buf_putc(to->events, '"');
     if (to->output->kind == OUTPUT_MESSAGE) {
         buf_puts(to->events, ",\"logprobs\":");
@@ -185,14 +185,14 @@ static void put_done(const struct responses_writing *to) {
 /* --- an item's life -------------------------------------------------------------------------- */
 
 /* More of the open item's text, and the log-probabilities of its tokens. */
-static void say(const struct responses_writing *to, struct span text) {
+static void output_say(const struct responses_writing *to, struct span text) {
     struct responses_output *output = to->output;
     json_put_text(&output->text, text.bytes, text.n);
     if (to->events)
         put_delta(to, text);
     if (output->kind != OUTPUT_MESSAGE)
         return;
-    append(&output->logprobs, &output->unsaid);
+    output_append(&output->logprobs, &output->unsaid);
     buf_clear(&output->unsaid);
 }
 
@@ -201,7 +201,7 @@ static void end_item(const struct responses_writing *to, const char *status) {
     if (output->kind == OUTPUT_NONE)
         return;
     if (output->kind == OUTPUT_MESSAGE && output->unsaid.n > 0)
-        say(to, SPAN(""));
+        output_say(to, SPAN(""));
     if (to->events) {
         put_done(to);
         put_item_event(to, "response.output_item.done", status);
@@ -231,7 +231,7 @@ static void say_as(const struct responses_writing *to, enum output_kind kind, st
         return;
     if (to->output->kind != kind)
         begin_item(to, kind);
-    say(to, text);
+    output_say(to, text);
 }
 
 static void begin_call(const struct responses_writing *to, const struct tool_piece *piece,
@@ -277,10 +277,10 @@ static void put_pieces(const struct responses_writing *to, const struct reply_ch
         else if (pieces[i].kind == TOOL_PIECE_NAME)
             begin_call(to, &pieces[i], text);
         else if (text.n > 0)
-            say(to, text);
+            output_say(to, text);
     }
     if (to->output->kind == OUTPUT_MESSAGE && to->output->unsaid.n > 0)
-        say(to, SPAN(""));
+        output_say(to, SPAN(""));
 }
 
 /* An answer that says nothing is an empty message. */

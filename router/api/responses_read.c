@@ -6,90 +6,15 @@
 #include "router/api/ask.h"
 #include "router/api/field_table.h"
 #include "router/api/json_put.h"
+#include "router/api/responses_about.h"
 #include "router/api/responses_input.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define STATELESS "is not served: nothing is stored here, so send the whole conversation as `input`"
-
-#define COPIED(name, ...)                                                                          \
-    { name, RESPONSES_COPIED, __VA_ARGS__ }
-#define READ(name, ...)                                                                            \
-    { name, RESPONSES_READ, NULL, __VA_ARGS__ }
-#define IDLE(name, ...)                                                                            \
-    { name, RESPONSES_IDLE, NULL, __VA_ARGS__ }
-#define REFUSED(name, why)                                                                         \
-    { name, RESPONSES_REFUSED, NULL, why }
-
-/* In order of names, as strcmp() has it. */
-static const struct responses_field rows[] = {
-    COPIED("allowed_token_ids", "allowed_token_ids", NULL),
-    REFUSED("background", "is not served: an answer comes as the reply to its request; leave it "
-                          "out or false"),
-    COPIED("cache_salt", "cache_salt", NULL),
-    COPIED("chat_template_kwargs", "chat_template_kwargs", NULL),
-    REFUSED("context_management", "is not served: shorten the conversation yourself"),
-    REFUSED("conversation", STATELESS),
-    COPIED("enable_thinking", "enable_thinking", NULL),
-    COPIED("frequency_penalty", "frequency_penalty", NULL),
-    COPIED("ignore_eos", "ignore_eos", NULL),
-    READ("include", "`message.output_text.logprobs`, `reasoning.encrypted_content`; others are "
-                    "taken and mean nothing"),
-    READ("input", "needed: a string, or 1 to 4,096 items, as above"),
-    READ("instructions", "a string: a system message, the first"),
-    COPIED("logit_bias", "logit_bias", NULL),
-    COPIED("max_output_tokens", "max_completion_tokens", NULL),
-    IDLE("max_tool_calls", "a bound of hosted tools"),
-    READ("metadata", "an object; comes back in the reply"),
-    COPIED("min_p", "min_p", NULL),
-    COPIED("min_tokens", "min_tokens", NULL),
-    COPIED("model", "model", NULL),
-    REFUSED("moderation", "is not served"),
-    COPIED("parallel_tool_calls", "parallel_tool_calls", NULL),
-    COPIED("presence_penalty", "presence_penalty", NULL),
-    REFUSED("previous_response_id", STATELESS),
-    COPIED("priority", "priority", NULL),
-    REFUSED("prompt", "is not served: no prompts are stored here"),
-    IDLE("prompt_cache_key", "prefixes are kept by what they are; `cache_salt` parts tenants"),
-    IDLE("prompt_cache_options", NULL),
-    IDLE("prompt_cache_retention", NULL),
-    READ("reasoning", "`effort` is the chat's `reasoning_effort`, and `none` also "
-                      "`enable_thinking` false; `summary` means nothing: no summaries are made"),
-    COPIED("repetition_penalty", "repetition_penalty", NULL),
-    COPIED("request_id", "request_id", NULL),
-    IDLE("safety_identifier", NULL),
-    COPIED("seed", "seed", NULL),
-    IDLE("service_tier", NULL),
-    COPIED("stop", "stop", NULL),
-    COPIED("stop_token_ids", "stop_token_ids", NULL),
-    IDLE("store", "true is taken, and nothing is stored"),
-    COPIED("stream", "stream", NULL),
-    IDLE("stream_options", NULL),
-    COPIED("structured_outputs", "structured_outputs", NULL),
-    COPIED("temperature", "temperature", NULL),
-    READ("text", "`format` is the chat's `response_format`: `text`, `json_object` or "
-                 "`json_schema`; `verbosity` means nothing"),
-    COPIED("timeout", "timeout", NULL),
-    COPIED("tool_choice", "tool_choice", "of tools' names, as this API writes them"),
-    READ("tools", "functions, whose members stand beside `type`, and custom tools; those of other "
-                  "types are left out"),
-    COPIED("top_k", "top_k", NULL),
-    READ("top_logprobs", "integer, 0 to 20; with more than 0 texts have `logprobs`"),
-    COPIED("top_p", "top_p", NULL),
-    COPIED("truncate_prompt_tokens", "truncate_prompt_tokens", NULL),
-    READ("truncation", "`disabled` or `auto`; either way a prompt that is too long is a 400"),
-    IDLE("user", NULL),
-};
-#define N_ROWS (sizeof rows / sizeof *rows)
-
-static int compare(const void *name, const void *row) {
-    return strcmp(name, ((const struct responses_field *)row)->name);
-}
-
-const struct responses_field *responses_field_nth(size_t n) {
-    return n < N_ROWS ? &rows[n] : NULL;
+static int compare_member(const void *name, const void *member) {
+    return strcmp(name, ((const struct dialect_member *)member)->name);
 }
 
 static void put_key(const char *name, struct buf *out) {
@@ -125,14 +50,15 @@ static enum status put_fields(const struct json_get *get, struct buf *out) {
     const char *name;
     json_t *value;
     json_object_foreach((json_t *)get->object, name, value) {
-        const struct responses_field *row = bsearch(name, rows, N_ROWS, sizeof *rows, compare);
+        const struct dialect_member *row =
+            bsearch(name, responses_members, RESPONSES_MEMBERS, sizeof *row, compare_member);
         if (json_is_null(value))
             continue;
         if (!row)
             TRY(put_unnamed(get, name, value, out));
-        else if (row->use == RESPONSES_COPIED)
-            put_field(row->chat, value, out);
-        else if (row->use == RESPONSES_REFUSED && !json_is_false(value))
+        else if (row->as)
+            put_field(row->as, value, out);
+        else if (responses_use(row) == RESPONSES_REFUSED && !json_is_false(value))
             return json_get_fail(get, STATUS_UNSUPPORTED, name, "%s", row->says);
     }
     return STATUS_OK;
@@ -253,7 +179,7 @@ static enum status put_include(const struct json_get *get, struct responses_requ
     return STATUS_OK;
 }
 
-static enum status check(const struct json_get *get) {
+static enum status responses_check(const struct json_get *get) {
     struct span truncation = SPAN("disabled");
     struct json_get metadata;
     int64_t max_tokens = 0;
@@ -350,7 +276,7 @@ enum status responses_read(const json_t *root, struct responses_request *request
     *request = (struct responses_request){0};
     buf_init(chat, 0);
     buf_init(&request->repeated, 0);
-    TRY(check(&get));
+    TRY(responses_check(&get));
     buf_puts(chat, "{\"messages\":");
     TRY(responses_put_messages(&get, chat));
     TRY(put_fields(&get, chat));

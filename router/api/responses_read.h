@@ -25,19 +25,3 @@ struct responses_request {
 NODISCARD enum status responses_read(const json_t *root, struct responses_request *request,
                                      struct error *error);
 void responses_request_fini(struct responses_request *request); /* fine on a zeroed one */
-
-/* A member of a request. docs/http-api.md prints these rows (a test compares). */
-struct responses_field {
-    const char *name;
-    enum responses_use {
-        RESPONSES_COPIED,  /* is the chat's field `chat`, whose row has its bounds */
-        RESPONSES_READ,    /* means what `says` says */
-        RESPONSES_IDLE,    /* taken, and asks nothing of the answer */
-        RESPONSES_REFUSED, /* a 400 that says why: `says` */
-    } use;
-    const char *chat; /* COPIED: by its name there */
-    const char *says; /* or NULL */
-};
-
-/* The n-th of them in order of names, or NULL past the last. */
-const struct responses_field *responses_field_nth(size_t n);

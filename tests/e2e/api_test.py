@@ -284,7 +284,7 @@ def answers_are_as_the_document_says(cluster):
     document = get_json(cluster.port, "/openapi.json")
     user = [{"role": "user", "content": "hi"}]
     bodies = {"chat": {"messages": user, "max_tokens": 3, "logprobs": True, "n": 2}, "completions": {"prompt": "a", "max_tokens": 3, "logprobs": 1},
-              "messages": {"messages": user, "max_tokens": 3}, "count_tokens": {"messages": user}, "tokenize": {"prompt": "a", "return_token_strs": True},
+              "messages": {"messages": user, "max_tokens": 3}, "count_tokens": {"messages": user}, "responses": {"input": "hi", "max_output_tokens": 3}, "tokenize": {"prompt": "a", "return_token_strs": True},
               "detokenize": {"tokens": [97]}, "embeddings": {"input": "a"}, "drain": {"worker": "nobody"}, "resume": {"worker": "nobody"},
               "kill": {"worker": "nobody"}}
 

@@ -2,7 +2,7 @@
 #include "base/file.h"
 #include "router/api/dialect.h"
 #include "router/api/field_table.h"
-#include "router/api/responses_read.h"
+#include "router/api/responses_about.h"
 #include "tests/support/suite.h"
 
 #include <stdio.h>
@@ -194,27 +194,24 @@ static void put_docs(struct buf *out) {
 /* The members of a request of /v1/responses. */
 static void put_responses(struct buf *out) {
     buf_puts(out, "| field | of the chat | and |\n|---|---|---|\n");
-    for (size_t i = 0; responses_field_nth(i); i++) {
-        const struct responses_field *row = responses_field_nth(i);
-        if (row->use != RESPONSES_COPIED && row->use != RESPONSES_READ)
+    for (const struct dialect_member *row = responses_members; row->name; row++) {
+        enum responses_use use = responses_use(row);
+        if (use != RESPONSES_COPIED && use != RESPONSES_READ)
             continue;
         buf_printf(out, "| `%s` | ", row->name);
-        if (row->chat)
-            buf_printf(out, "`%s`", row->chat);
+        if (row->as)
+            buf_printf(out, "`%s`", row->as);
         buf_printf(out, " | %s |\n", row->says ? row->says : "");
     }
     buf_puts(out, "\nA 400 that says why, unless null or false:\n\n");
-    for (size_t i = 0; responses_field_nth(i); i++)
-        if (responses_field_nth(i)->use == RESPONSES_REFUSED)
-            buf_printf(out, "- `%s` %s.\n", responses_field_nth(i)->name,
-                       responses_field_nth(i)->says);
+    for (const struct dialect_member *row = responses_members; row->name; row++)
+        if (responses_use(row) == RESPONSES_REFUSED)
+            buf_printf(out, "- `%s` %s.\n", row->name, row->says);
     buf_puts(out, "\nTaken, and without meaning here:\n\n");
-    for (size_t i = 0; responses_field_nth(i); i++) {
-        const struct responses_field *row = responses_field_nth(i);
-        if (row->use == RESPONSES_IDLE)
+    for (const struct dialect_member *row = responses_members; row->name; row++)
+        if (responses_use(row) == RESPONSES_IDLE)
             buf_printf(out, "- `%s`%s%s\n", row->name, row->says ? ": " : "",
                        row->says ? row->says : "");
-    }
 }
 
 /* Writes a document again with `wanted` between its marks; [from, until) is what stands there now. */
@@ -255,7 +252,7 @@ static void compare_docs(const char *begin, void (*put)(struct buf *out)) {
 
 START_TEST(the_documentation_says_what_the_tables_say) {
     compare_docs("<!-- fields: from router/api/field_table.c -->\n", put_docs);
-    compare_docs("<!-- fields: from router/api/responses_read.c -->\n", put_responses);
+    compare_docs("<!-- fields: from router/api/responses_about.c -->\n", put_responses);
 }
 END_TEST
 

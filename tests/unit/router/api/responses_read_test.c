@@ -2,6 +2,7 @@
 #include "base/json/json_get.h"
 #include "router/api/dialect.h"
 #include "router/api/field_table.h"
+#include "router/api/responses_about.h"
 #include "router/api/responses_read.h"
 #include "tests/support/suite.h"
 
@@ -334,17 +335,17 @@ START_TEST(what_is_too_long_is_not_repeated) {
 END_TEST
 
 START_TEST(rows_are_in_order_and_name_the_chats_fields) {
-    for (size_t i = 0; responses_field_nth(i); i++) {
-        const struct responses_field *row = responses_field_nth(i);
-        ck_assert_msg(i == 0 || strcmp(responses_field_nth(i - 1)->name, row->name) < 0, "%s",
+    size_t n = 0;
+    for (const struct dialect_member *row = responses_members; row->name; row++, n++) {
+        enum responses_use use = responses_use(row);
+        const struct field_row *field = row->as ? field_find(row->as) : NULL;
+        ck_assert_msg(n == 0 || strcmp(row[-1].name, row->name) < 0, "%s", row->name);
+        ck_assert_msg(!row->as == (use != RESPONSES_COPIED), "%s", row->name);
+        ck_assert_msg(!row->as || (field && (field->served & FIELD_CHAT)), "%s", row->name);
+        ck_assert_msg(row->says || (use != RESPONSES_READ && use != RESPONSES_REFUSED), "%s",
                       row->name);
-        ck_assert_msg(!row->chat == (row->use != RESPONSES_COPIED), "%s", row->name);
-        ck_assert_msg(!row->chat ||
-                          (field_find(row->chat) && (field_find(row->chat)->served & FIELD_CHAT)),
-                      "%s", row->name);
-        ck_assert_msg(row->says || (row->use != RESPONSES_READ && row->use != RESPONSES_REFUSED),
-                      "%s", row->name);
     }
+    ck_assert_uint_eq(n, RESPONSES_MEMBERS);
 }
 END_TEST
 
