@@ -26,8 +26,8 @@ static void take_token(struct sim *sim, struct client *client, const struct toke
                                 .stop_ids = &client->stop_id};
     uint32_t numerics = sim->options.numerics[sampler(client) - SIM_ROUTERS];
     bool banned = client->n_got < client->min_new;
-    uint32_t expected =
-        oracle_choose(client->oracle.fold, numerics, &sampling, client->n_got, banned);
+    uint32_t expected = oracle_choose(client->oracle.fold, numerics, &sampling, client->n_got,
+                                      banned, client->has_form ? &client->form : NULL);
     if (client->n_got >= client->max_new || run->tokens[i] != expected) {
         sim_fail(sim, "client %llu: token %u is %u, not %u", (unsigned long long)client->serial,
                  client->n_got, run->tokens[i], expected);
@@ -47,6 +47,7 @@ static void take_token(struct sim *sim, struct client *client, const struct toke
         sim_saw(sim, SIGHT_LOGPROBS);
     client->stopped = client->stops && !banned && run->tokens[i] == client->stop_id;
     oracle_push(&client->oracle, run->tokens[i]);
+    form_push(&client->form, run->tokens[i]);
     client->n_got++;
     sim->counts.tokens++;
 }

@@ -3,6 +3,7 @@
 
 #include "base/assert.h"
 #include "base/log/note.h"
+#include "tests/sim/form.h"
 #include "tests/sim/judge.h"
 
 #include <stdlib.h>
@@ -104,6 +105,12 @@ static enum status on_take_chunk(void *context, uint32_t link, const struct chun
     return chunk_take(back->sim, back->node, i, chunk, blocks);
 }
 
+static enum status on_constrain(void *context, uint32_t slot, uint64_t serial,
+                                const struct submit *submit) {
+    struct back *back = context;
+    return form_open(back->sim, back->node, slot, serial, submit);
+}
+
 static void on_note(void *context, const struct note *note) {
     struct back *back = context;
     char text[300];
@@ -146,6 +153,7 @@ static struct engine_config make_config(struct sim *sim, uint32_t i) {
     struct welcome *welcome = &config.welcome;
     *welcome = (struct welcome){
         .major = PROTO_MAJOR,
+        .minor = PROTO_MINOR,
         .incarnation = node->incarnation,
         .role = config.role,
         .kv = {SIM_LAYERS, SIM_TOKENS, SIM_BLOCK_BYTES, 1},
@@ -183,6 +191,7 @@ void back_start(struct sim *sim, uint32_t i) {
     memset(node->flights, 0, sizeof node->flights);
     node->n_inbox = 0;
     memset(node->tombs, 0, sizeof node->tombs);
+    memset(node->forms, 0, sizeof node->forms);
     node->draining = false;
     node->slow = 1;
     node->stolen_until_ns = 0;
@@ -196,6 +205,7 @@ void back_start(struct sim *sim, uint32_t i) {
                                .close_link = on_close_link,
                                .push_chunk = on_push_chunk,
                                .take_chunk = on_take_chunk,
+                               .constrain = on_constrain,
                                .note = on_note};
     if (engine_new(&config, &sink, &node->engine) != STATUS_OK) {
         sim_fail(sim, "engine_new failed");
@@ -278,6 +288,8 @@ void back_turn_late(struct sim *sim, struct node *node) {
 void back_look(struct sim *sim, uint32_t i) {
     struct node *node = &sim->nodes[i];
     wire_inbox(sim, i);
+    if (node->up)
+        form_look(sim, i);
     if (!node->up || sim_clock(sim, i) < engine_deadline(node->engine))
         return;
     calm_ticks(sim, i, true);

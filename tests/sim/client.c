@@ -1,6 +1,7 @@
 /* Clients: what they ask, and how they leave. */
 #include "tests/sim/sim.h"
 
+#include "tests/sim/form.h"
 #include "tests/sim/judge.h"
 #include "tests/sim/late.h"
 #include "worker/core/block_hash.h"
@@ -68,17 +69,20 @@ static struct sampling sampling_of(struct client *client) {
         sampling.n_stop_ids = 1;
         sampling.stop_ids = &client->stop_id;
     }
+    form_sampling(client, &sampling);
     return sampling;
 }
 
 /* An id that the answer will have at some place, when workers of the usual numerics give it. */
 static uint32_t foretell(struct client *client, uint32_t at) {
     struct oracle oracle = client->oracle;
+    struct form form = client->form;
     struct sampling sampling = sampling_of(client);
     uint32_t id = 0;
     for (uint32_t i = 0; i <= at; i++) {
-        id = oracle_choose(oracle.fold, 0, &sampling, i, false);
+        id = oracle_choose(oracle.fold, 0, &sampling, i, false, client->has_form ? &form : NULL);
         oracle_push(&oracle, id);
+        form_push(&form, id);
     }
     return id;
 }
@@ -87,6 +91,7 @@ static void make_plans(struct sim *sim, struct client *client) {
     struct random *random = &sim->draws.clients;
     const struct options *options = &sim->options;
     client->want_logprobs = draw_chance(random, 20);
+    form_plan(sim, client);
     client->penalised = options->late && late_penalised(client->seed);
     if (draw_chance(random, options->stop_percent)) {
         client->stop_id = foretell(client, (uint32_t)random_below(random, client->max_new));

@@ -4,6 +4,7 @@
 #include "tests/sim/sim.h"
 
 #include "base/assert.h"
+#include "tests/sim/form.h"
 #include "tests/sim/judge.h"
 #include "tests/sim/late.h"
 
@@ -59,13 +60,14 @@ static uint32_t choose(struct sim *sim, uint32_t i, const struct plan_row *row, 
     }
     uint32_t numerics = sim->options.numerics[i - SIM_ROUTERS];
     uint32_t index = view->n_tokens - view->n_prompt;
+    const struct form *form = form_of(sim, i, row->slot, view);
     if (row->variant > 0)
         sim_saw(sim, SIGHT_VARIANT);
     if (view->ban_ends && view->sampling->n_stop_ids > 0 &&
-        oracle_choose(fold, numerics, view->sampling, index, false) !=
-            oracle_choose(fold, numerics, view->sampling, index, true))
+        oracle_choose(fold, numerics, view->sampling, index, false, form) !=
+            oracle_choose(fold, numerics, view->sampling, index, true, form))
         sim_saw(sim, SIGHT_STOP_BANNED);
-    return oracle_choose(fold, numerics, view->sampling, index, view->ban_ends);
+    return oracle_choose(fold, numerics, view->sampling, index, view->ban_ends, form);
 }
 
 static void sample_row(struct sim *sim, uint32_t i, const struct plan_row *row, const uint32_t *ids,

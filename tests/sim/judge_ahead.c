@@ -15,7 +15,8 @@ struct books {
 };
 
 static bool is_penalised(const struct sampling *sampling) {
-    return sampling->presence != 0 || sampling->frequency != 0 || sampling->repetition != 1;
+    return sampling->presence != 0 || sampling->frequency != 0 || sampling->repetition != 1 ||
+           sampling->n_grammar > 0;
 }
 
 static void count_row(const struct engine *engine, const struct plan_row *row,

@@ -1,6 +1,7 @@
 /* What a seed allows: each draws its own cluster, its own load and its own kinds of fault. */
 #include "tests/sim/sim.h"
 
+#include "tests/sim/form.h"
 #include "tests/sim/late.h"
 
 #include <string.h>
@@ -131,6 +132,7 @@ void options_draw(struct sim *sim) {
     sick_draw(sim);
     heavy_draw(sim);
     late_draw(sim);
+    form_draw(sim);
     draw_clocks(sim);
     if (options->weights[KIND_BUSY] == 0)
         options->hwm = 256;

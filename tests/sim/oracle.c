@@ -21,12 +21,12 @@ static bool is_stop(const struct sampling *sampling, uint32_t id) {
 }
 
 uint32_t oracle_choose(uint64_t fold, uint32_t numerics, const struct sampling *sampling,
-                       uint32_t index, bool banned) {
+                       uint32_t index, bool banned, const struct form *form) {
     uint64_t state = numerics == 0 ? fold : mix64(fold + numerics);
     if (sampling->temperature > 0)
         state ^= random_at(sampling->seed, sampling->choice, index);
     uint32_t at = (uint32_t)(state % 65280);
-    while (banned && is_stop(sampling, 256 + at))
+    while ((banned && is_stop(sampling, 256 + at)) || (form && !form_allows(form, 256 + at)))
         at = (at + 1) % 65280; /* the next best */
     return 256 + at;
 }

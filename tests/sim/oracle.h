@@ -4,6 +4,7 @@
 
 #include "base/random.h"
 #include "proto/message.h"
+#include "tests/sim/form.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,8 +27,8 @@ static inline uint64_t oracle_entry(uint64_t previous, uint32_t token) {
 void oracle_push(struct oracle *oracle, uint32_t token);
 
 /* The token that a worker of this numerics class chooses as output number `index`, when all entries
- * fold to `fold`. `banned`: stop ids may not come. */
+ * fold to `fold`. `banned`: stop ids may not come. `form`: NULL, or what may. */
 uint32_t oracle_choose(uint64_t fold, uint32_t numerics, const struct sampling *sampling,
-                       uint32_t index, bool banned);
+                       uint32_t index, bool banned, const struct form *form);
 
 float oracle_logprob(uint32_t token); /* what the simulated model says of a token */

@@ -80,6 +80,10 @@
     X(CANCEL_EARLY, "a client left before its first token")                                        \
     X(CHOICES, "a call had several choices")                                                       \
     X(LOGPROBS, "log-probabilities came")                                                          \
+    X(FORM, "an answer's token was of its form")                                                   \
+    X(FORM_WAITED, "a sequence waited for its form")                                               \
+    X(FORM_REPLAYED, "a form went on behind tokens of another attempt")                            \
+    X(FORM_HANDED, "a form was handed over")                                                       \
     X(LONELY, "a request was alone in a calm cluster")                                             \
     X(CALM, "a run without faults")                                                                \
     X(SICK_NUMERICS, "one worker's numbers were never usable")                                     \

@@ -2,6 +2,7 @@
  * requests must be served, then everything must be zero. */
 #include "tests/sim/sim.h"
 
+#include "tests/sim/form.h"
 #include "tests/sim/judge.h"
 #include "tests/sim/late.h"
 
@@ -224,6 +225,9 @@ static void dispatch(struct sim *sim, const struct cell_event *event) {
         return;
     case EVENT_RESULTS:
         device_results(sim, event);
+        return;
+    case EVENT_FORM:
+        form_due(sim, event);
         return;
     case EVENT_CLIENT:
         client_comes(sim);

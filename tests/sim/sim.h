@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "proto/codec.h"
 #include "router/core/router.h"
+#include "tests/sim/form.h"
 #include "tests/sim/heavy.h"
 #include "tests/sim/kind.h"
 #include "tests/sim/oracle.h"
@@ -62,6 +63,7 @@ enum event_type {
     EVENT_RESUME,                /* node: it was paused; c: for how long */
     EVENT_PHASE,                 /* the next phase of the run */
     EVENT_RESULTS, /* node: worker, c: epoch and step: its host reads what was chosen */
+    EVENT_FORM,    /* node: worker, c: epoch: a form is ready */
     EVENT_TYPES
 };
 
@@ -108,6 +110,7 @@ struct options {
     bool overtake; /* routers let CANCEL and PING overtake, CANCEL removes what it cancels */
     bool messages_in_step; /* the shell hands messages over while a step runs */
     bool learns;           /* workers announce what worker/step/budget.c learnt */
+    bool forms;            /* some requests have one (form.h) */
     bool late;             /* steps go ahead: results are read up to a step late (late.h) */
     uint32_t loss, duplicate, reorder, garble; /* of 1000 messages; 0: none */
     uint32_t cancel_percent, stop_percent, deadline_percent;
@@ -154,6 +157,7 @@ struct node {
     struct sim_clock clock;
     struct router *router;
     struct engine *engine;
+    struct form_kept forms[SIM_SEQS]; /* workers: by slot */
     uint32_t conn_of_slot[SIM_SLOTS]; /* routers: conn + 1; 0: none */
     uint64_t *kv;                     /* workers: owned (layers, blocks, tokens) */
     uint32_t n_blocks;
@@ -225,18 +229,21 @@ struct client {
     uint32_t choice;
     uint64_t seed;
     float temperature;
-    uint64_t deadline_ns;         /* by its router's clock */
-    uint64_t still_ns;            /* its attempt began, or brought its last token */
-    struct oracle oracle;         /* after what it has got */
-    struct {                      /* what its router did for it so far */
-        uint32_t number;          /* attempt; 0: none yet */
-        uint32_t token;           /* the attempt that brought its last token */
-        uint32_t gen;             /* of the reservation that answered this attempt */
-        uint32_t begin;           /* tokens it had when the attempt began */
-        uint32_t decode, prefill; /* nodes; prefill SIM_NO_NODE: none */
-        uint32_t slot;            /* of the decode worker */
-        bool equal_ready;         /* when it was placed: a worker of its own numerics */
-        bool partner_ready;       /* the same: one to prefill with the decode worker's numerics */
+    uint64_t deadline_ns; /* by its router's clock */
+    uint64_t still_ns;    /* its attempt began, or brought its last token */
+    struct oracle oracle; /* after what it has got */
+    struct form form;     /* the same, where it has one */
+    bool has_form;
+    uint8_t form_bytes[FORM_BYTES]; /* as the grammar travels */
+    struct {                        /* what its router did for it so far */
+        uint32_t number;            /* attempt; 0: none yet */
+        uint32_t token;             /* the attempt that brought its last token */
+        uint32_t gen;               /* of the reservation that answered this attempt */
+        uint32_t begin;             /* tokens it had when the attempt began */
+        uint32_t decode, prefill;   /* nodes; prefill SIM_NO_NODE: none */
+        uint32_t slot;              /* of the decode worker */
+        bool equal_ready;           /* when it was placed: a worker of its own numerics */
+        bool partner_ready;         /* the same: one to prefill with the decode worker's numerics */
         bool submitted;
     } attempt;
     uint32_t numerics; /* of who sent the last token */
@@ -268,7 +275,7 @@ struct limits {
 
 /* Each part of a run draws its own numbers, so that taking one away changes the others little. */
 struct draws {
-    struct random options, faults, clients, net, nodes, late;
+    struct random options, faults, clients, net, nodes, late, forms;
 };
 
 /* The request that is alone in a calm cluster; serial 0: there is none (judge_time.c). */
