@@ -129,6 +129,12 @@ enum status grammar_vocabulary_new(const struct span *texts, const bool *is_spec
     if (status == STATUS_OK)
         status = build(vocabulary, keys, n_keys);
     if (status == STATUS_OK)
+        status = subtrees_init(&vocabulary->subtrees,
+                               &(struct subtrees_of){.nodes = vocabulary->nodes,
+                                                     .same = vocabulary->same,
+                                                     .n_nodes = vocabulary->n_nodes,
+                                                     .depth = vocabulary->n_bytes_max});
+    if (status == STATUS_OK)
         status = store_init(&vocabulary->store, n_bytes_kept);
     free(keys);
     if (status == STATUS_NOMEM)
@@ -168,6 +174,7 @@ void grammar_vocabulary_free(struct grammar_vocabulary *vocabulary) {
     if (!vocabulary)
         return;
     store_fini(&vocabulary->store);
+    subtrees_fini(&vocabulary->subtrees);
     free(vocabulary->nodes);
     free(vocabulary->same);
     free(vocabulary->offsets);

@@ -9,20 +9,10 @@
 #include "base/span.h"
 #include "base/status.h"
 #include "model/text/grammar/engine/store.h"
+#include "model/text/grammar/subtrees.h"
 
 #include <stdbool.h>
 #include <stdint.h>
-
-#define GRAMMAR_TOKEN_NONE UINT32_MAX
-
-/* Nodes stand in preorder: the first child of a node with any is the one behind it. Node 0 is the
- * root. */
-struct token_node {
-    uint32_t skip;  /* the next node that is no descendant */
-    uint32_t token; /* of these bytes, or GRAMMAR_TOKEN_NONE */
-    uint16_t depth; /* bytes from the root */
-    uint8_t byte;
-};
 
 struct grammar_vocabulary {
     struct token_node *nodes; /* owned (n_nodes) */
@@ -33,6 +23,7 @@ struct grammar_vocabulary {
     uint32_t *offsets; /* owned (n_tokens + 1): a token's bytes */
     char *bytes;       /* owned */
     uint8_t *is_special; /* owned (n_tokens) */
+    struct subtrees subtrees;
     struct store store;
 };
 

@@ -9,9 +9,8 @@
 
 #define SORT_STEPS 8u /* of work, for each node of a closure: it is sorted, hashed and copied */
 
-/* Room for n more of `unit` bytes each. */
-static enum status reserve(struct automaton *automaton, void *array, uint32_t used, uint32_t n,
-                           uint32_t *size, size_t unit) {
+enum status automaton_reserve(struct automaton *automaton, void *array, uint32_t used, uint32_t n,
+                              uint32_t *size, size_t unit) {
     if ((uint64_t)used + n <= *size)
         return STATUS_OK;
     uint64_t wanted = *size < 64 ? 64 : (uint64_t)*size * 2;
@@ -59,8 +58,8 @@ enum status automaton_init(struct automaton *automaton, const struct program *pr
     automaton->seen = calloc(program->n_nodes + 1, sizeof *automaton->seen);
     automaton->list = calloc(program->n_nodes + 1, sizeof *automaton->list);
     automaton->seeds = calloc(program->n_nodes + 1, sizeof *automaton->seeds);
-    enum status status =
-        reserve(automaton, &automaton->sets, 0, 64, &automaton->sets_size, sizeof *automaton->sets);
+    enum status status = automaton_reserve(automaton, &automaton->sets, 0, 64,
+                                           &automaton->sets_size, sizeof *automaton->sets);
     if (!automaton->slots || !automaton->starts || !automaton->seen || !automaton->list ||
         !automaton->seeds)
         status = STATUS_NOMEM;
@@ -84,6 +83,7 @@ void automaton_fini(struct automaton *automaton) {
     free(automaton->rows);
     free(automaton->calls);
     free(automaton->tokens);
+    free(automaton->points);
     free(automaton->slots);
     free(automaton->starts);
     free(automaton->seen);
@@ -169,8 +169,8 @@ static enum status gather(struct automaton *automaton, const struct set *set, ui
             const struct program_edge *edge = &program->edges[e];
             if (edge->kind != kind || edge->value != value || !program->nodes[edge->to].is_live)
                 continue;
-            TRY(reserve(automaton, &automaton->members, automaton->n_members, 1,
-                        &automaton->members_size, sizeof(uint32_t)));
+            TRY(automaton_reserve(automaton, &automaton->members, automaton->n_members, 1,
+                                  &automaton->members_size, sizeof(uint32_t)));
             automaton->members[automaton->n_members++] = edge->to;
         }
     }
@@ -185,8 +185,8 @@ static enum status add_call(struct automaton *automaton, struct set *set, uint32
     for (uint32_t i = 0; i < set->n_calls; i++)
         if (automaton->calls[set->calls + i].rule == rule)
             return STATUS_OK;
-    TRY(reserve(automaton, &automaton->calls, automaton->n_calls, 1, &automaton->calls_size,
-                sizeof *automaton->calls));
+    TRY(automaton_reserve(automaton, &automaton->calls, automaton->n_calls, 1,
+                          &automaton->calls_size, sizeof *automaton->calls));
     struct set_call call = {.rule = rule};
     TRY(gather(automaton, set, EDGE_CALL, rule, &call.nodes, &call.n_nodes));
     automaton->calls[automaton->n_calls++] = call;
@@ -199,8 +199,8 @@ static enum status add_token(struct automaton *automaton, struct set *set, uint3
     for (uint32_t i = 0; i < set->n_tokens; i++)
         if (automaton->tokens[set->tokens + i].token == token)
             return STATUS_OK;
-    TRY(reserve(automaton, &automaton->tokens, automaton->n_tokens, 1, &automaton->tokens_size,
-                sizeof *automaton->tokens));
+    TRY(automaton_reserve(automaton, &automaton->tokens, automaton->n_tokens, 1,
+                          &automaton->tokens_size, sizeof *automaton->tokens));
     struct set_token taken = {.token = token};
     TRY(gather(automaton, set, EDGE_TOKEN, token, &taken.nodes, &taken.n_nodes));
     automaton->tokens[automaton->n_tokens++] = taken;
@@ -272,10 +272,10 @@ static enum status intern(struct automaton *automaton, uint32_t rule, uint32_t n
             return STATUS_OK;
         }
     }
-    TRY(reserve(automaton, &automaton->sets, automaton->n_sets, 1, &automaton->sets_size,
-                sizeof *automaton->sets));
-    TRY(reserve(automaton, &automaton->members, automaton->n_members, n, &automaton->members_size,
-                sizeof(uint32_t)));
+    TRY(automaton_reserve(automaton, &automaton->sets, automaton->n_sets, 1, &automaton->sets_size,
+                          sizeof *automaton->sets));
+    TRY(automaton_reserve(automaton, &automaton->members, automaton->n_members, n,
+                          &automaton->members_size, sizeof(uint32_t)));
     struct set made = {.rule = rule,
                        .members = automaton->n_members,
                        .n_members = n,
@@ -306,8 +306,8 @@ enum status automaton_start(struct automaton *automaton, uint32_t rule, uint32_t
 }
 
 static enum status make_row(struct automaton *automaton, uint32_t set) {
-    TRY(reserve(automaton, &automaton->rows, automaton->n_rows, automaton->n_classes,
-                &automaton->rows_size, sizeof(uint32_t)));
+    TRY(automaton_reserve(automaton, &automaton->rows, automaton->n_rows, automaton->n_classes,
+                          &automaton->rows_size, sizeof(uint32_t)));
     memset(automaton->rows + automaton->n_rows, 0, automaton->n_classes * sizeof(uint32_t));
     automaton->sets[set].row = automaton->n_rows;
     automaton->n_rows += automaton->n_classes;

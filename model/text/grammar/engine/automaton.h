@@ -11,6 +11,7 @@
 #include "model/text/grammar/program/program.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define SET_UNKNOWN 0u
@@ -33,6 +34,24 @@ struct set_token {
     uint32_t n_nodes;
 };
 
+/* Characters beyond ASCII: ranges in rising order, no two of which touch. */
+#define POINTS_RANGES 16u
+
+struct points {
+    uint32_t n;
+    struct {
+        uint32_t low;
+        uint32_t high;
+    } ranges[POINTS_RANGES];
+};
+
+/* The characters that lead from a set to the one that most ASCII ones lead to. */
+struct letters {
+    uint32_t to;       /* SET_UNKNOWN: not asked yet; SET_DEAD: there are none */
+    uint32_t points;   /* of automaton->points, where all beyond ASCII lead there; 0: they do not */
+    uint64_t ascii[2]; /* bit b % 64 of word b / 64: byte b leads there */
+};
+
 struct set {
     uint32_t rule;
     uint32_t members; /* index into automaton->members: sorted */
@@ -49,8 +68,7 @@ struct set {
     uint64_t shared[2]; /* of a whole rule's: equal in every grammar that has this rule; else 0 */
     uint64_t takes[4];  /* byte_set.h: these may lead on */
     uint32_t width;     /* how many bytes do, or more */
-    uint32_t most_to; /* the set that most of them lead to; SET_UNKNOWN: not asked yet (chain.h) */
-    uint64_t most[4]; /* which these are */
+    struct letters letters; /* letters.h */
 };
 
 struct automaton {
@@ -74,6 +92,9 @@ struct automaton {
     struct set_token *tokens;
     uint32_t n_tokens;
     uint32_t tokens_size;
+    struct points *points; /* owned (n_points), each once: what sets' letters are; [0] has none */
+    uint32_t n_points;
+    uint32_t points_size;
     uint32_t *slots; /* owned (n_slots): sets by hash */
     uint32_t n_slots;
     uint32_t *starts; /* owned (n_rules): set that a rule begins in, SET_UNKNOWN at first */
@@ -94,6 +115,11 @@ NODISCARD static inline enum status automaton_work(struct automaton *automaton, 
     automaton->n_steps += n_steps;
     return automaton->n_steps > automaton->n_steps_max ? STATUS_LIMIT : STATUS_OK;
 }
+
+/* Room for n more of `unit` bytes each in an array (the address of its pointer) of *size, which counts into n_bytes.
+ * STATUS_LIMIT past the bound of memory, STATUS_NOMEM. */
+NODISCARD enum status automaton_reserve(struct automaton *automaton, void *array, uint32_t used,
+                                        uint32_t n, uint32_t *size, size_t unit);
 
 /* The set that a rule begins in. STATUS_LIMIT past the bounds of memory and work,
  * STATUS_NOMEM. */

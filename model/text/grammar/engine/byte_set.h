@@ -18,7 +18,7 @@ static inline bool byte_set_meets(const uint64_t a[4], const uint64_t b[4]) {
     return ((a[0] & b[0]) | (a[1] & b[1]) | (a[2] & b[2]) | (a[3] & b[3])) != 0;
 }
 
-/* Whether all of b are in a. */
-static inline bool byte_set_covers(const uint64_t a[4], const uint64_t b[4]) {
-    return ((b[0] & ~a[0]) | (b[1] & ~a[1]) | (b[2] & ~a[2]) | (b[3] & ~a[3])) == 0;
+/* Whether all of b are in a: of ASCII, two words each. */
+static inline bool ascii_covers(const uint64_t a[2], const uint64_t b[2]) {
+    return ((b[0] & ~a[0]) | (b[1] & ~a[1])) == 0;
 }

@@ -101,7 +101,7 @@ static enum status mask_thread(struct masking *masking, const uint64_t grammar[2
     for (uint32_t k = 0; k < set.n_tokens; k++)
         masking_allow(masking, machine->automaton.tokens[set.tokens + k].token);
     *is_done = false;
-    if (!is_shared) /* else its view is there already, for all grammars */
+    if (!is_shared || set.accepts) /* else its view is there already, for all grammars */
         TRY(mask_run(masking, 0, thread, is_done));
     if (!*is_done && set.width >= (is_shared ? VIEW_WIDTH_SHARED : VIEW_WIDTH))
         TRY(view_of(machine, thread.set, masking->vocabulary, grammar, &view));

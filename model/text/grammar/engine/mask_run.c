@@ -3,12 +3,13 @@
 #include "model/text/grammar/engine/byte_set.h"
 #include "model/text/grammar/engine/chain.h"
 #include "model/text/grammar/engine/mask_walk.h"
+#include "model/text/grammar/engine/places.h"
 #include "model/text/grammar/engine/run.h"
 #include "model/text/grammar/vocabulary.h"
 
 #include <stdlib.h>
 
-#define RUN_WIDTH  16u /* bytes of a chain, from which on its run is less than its walk */
+#define RUN_WIDTH  16u /* letters of ASCII of a chain, from which on its run is less than its walk */
 #define RUN_NESTED 4u  /* runs within each other: a recursion */
 
 static enum status run_below(struct masking *masking, uint32_t root, struct thread thread,
@@ -36,125 +37,141 @@ static enum status mask_below(struct masking *masking, uint32_t root, const stru
     return status;
 }
 
-/* A run below a node, and the chain that takes it. */
+/* A run below a node, and the places of the chain that takes it. */
 struct running {
     struct masking *masking;
     const struct run *run;
-    const struct chain *chain;
-    uint32_t root;
-    uint32_t stack;
+    const struct places *places;
     uint32_t n_nested;
     struct threads behind; /* owned: behind places of the chain and one other byte */
-    struct place {
+    struct left {
         uint32_t begin; /* in `behind` */
         uint32_t n;
         bool is_known;
-    } * places; /* owned (chain->n + 1) */
+    } * left; /* owned (places->n) */
 };
 
 /* The threads behind a place of the chain and another byte. */
 static enum status leave(struct running *running, uint32_t at, uint8_t byte) {
     struct machine *machine = running->masking->machine;
-    struct place *place = &running->places[at];
-    struct thread thread = {.set = running->chain->sets[at], .stack = running->stack};
-    if (place->is_known)
+    const struct place *place = &running->places->at[at];
+    struct left *left = &running->left[at];
+    if (left->is_known)
         return STATUS_OK;
-    place->is_known = true;
-    place->begin = running->behind.n;
+    left->is_known = true;
+    left->begin = running->behind.n;
     TRY(threads_reserve(&running->behind, machine_room(machine)));
-    TRY(machine_byte(machine, &thread, 1, byte, &running->behind, NULL, 0));
-    place->n = running->behind.n - place->begin;
+    TRY(machine_byte(machine, running->places->threads.at + place->begin, place->n, byte,
+                     &running->behind, NULL, 0));
+    left->n = running->behind.n - left->begin;
     return STATUS_OK;
 }
 
 static enum status leave_over(struct running *running, uint8_t byte) {
     struct masking *masking = running->masking;
-    struct automaton *automaton = &masking->machine->automaton;
     const struct token_node *nodes = masking->vocabulary->nodes;
     const struct run *run = running->run;
-    const struct chain *chain = running->chain;
+    const struct places *places = running->places;
     running->behind.n = 0;
-    for (uint32_t i = 0; i <= chain->n; i++)
-        running->places[i] = (struct place){0};
+    for (uint32_t i = 0; i < places->n; i++)
+        running->left[i] = (struct left){0};
     for (uint32_t i = run->begins[byte]; i < run->begins[byte + 1]; i++) {
-        uint32_t node = run->nodes[i];
-        uint32_t at = (uint32_t)nodes[node].depth - nodes[running->root].depth - 1;
-        TRY(automaton_work(automaton, 1));
-        if (at > chain->n || !byte_set_has(automaton->sets[chain->sets[at]].takes, byte))
+        uint32_t node = run->others[i].node;
+        uint32_t at = run->others[i].n_before;
+        TRY(automaton_work(&masking->machine->automaton, 1));
+        if (at >= places->n || !byte_set_has(places->at[at].takes, byte))
             continue;
         TRY(leave(running, at, byte));
-        const struct place *place = &running->places[at];
-        if (place->n == 0)
+        const struct left *left = &running->left[at];
+        if (left->n == 0)
             continue;
         masking_allow(masking, nodes[node].token);
-        TRY(mask_below(masking, node, running->behind.at + place->begin, place->n,
+        TRY(mask_below(masking, node, running->behind.at + left->begin, left->n,
                        running->n_nested + 1));
     }
     return STATUS_OK;
 }
 
-/* Bytes that lead out of a chain (byte_set.h). Answers how many nodes are walked behind
- * them. */
-static uint64_t ways_out(const struct automaton *automaton, const struct run *run,
-                         const struct chain *chain, uint64_t ways[4]) {
+/* What is longer than a short run, from its last place on. */
+static enum status go_deep(struct running *running) {
+    const struct places *places = running->places;
+    if (places->n <= RUN_SHORT)
+        return STATUS_OK;
+    const struct place *last = &places->at[RUN_SHORT];
+    for (uint32_t i = 0; i < running->run->n_deep; i++)
+        TRY(masking_walk(running->masking, running->run->deep[i], places->threads.at + last->begin,
+                         last->n));
+    return STATUS_OK;
+}
+
+/* How many nodes are walked behind the bytes that lead out of a chain. */
+static uint64_t nodes_behind(const struct run *run, const struct places *places) {
     uint64_t n_nodes = 0;
-    for (unsigned word = 0; word < 4; word++) {
-        ways[word] = 0;
-        for (uint32_t i = 0; i <= chain->n; i++)
-            ways[word] |= automaton->sets[chain->sets[i]].takes[word];
-        ways[word] &= ~chain->bytes[word];
-    }
     for (unsigned byte = 0; byte < 256; byte++)
-        if (byte_set_has(ways, (uint8_t)byte))
+        if (byte_set_has(places->others, (uint8_t)byte))
             n_nodes += run->below[byte];
     return n_nodes;
 }
 
-static enum status take(struct running *running, bool *is_done) {
-    struct masking *masking = running->masking;
-    const struct chain *chain = running->chain;
-    uint64_t ways[4];
-    uint64_t n_nodes = ways_out(&masking->machine->automaton, running->run, chain, ways);
-    if (n_nodes > masking->vocabulary->n_nodes / 8 + RUN_NODES)
+static enum status take(struct masking *masking, const struct run *run, const struct places *places,
+                        uint32_t n_nested, bool *is_done) {
+    struct running running = {
+        .masking = masking, .run = run, .places = places, .n_nested = n_nested};
+    if (nodes_behind(run, places) > masking->vocabulary->n_nodes / 8 + RUN_NODES)
         return STATUS_OK;
     *is_done = true;
-    running->places = malloc(((size_t)chain->n + 1) * sizeof *running->places);
-    if (!running->places)
+    running.left = malloc(places->n * sizeof *running.left);
+    if (!running.left)
         return STATUS_NOMEM;
-    enum status status = masking_allow_inside(masking, &running->run->inside, chain->n);
+    enum status status = masking_allow_inside(masking, &run->inside, places->n - 1);
     for (unsigned byte = 0; status == STATUS_OK && byte < 256; byte++)
-        if (byte_set_has(ways, (uint8_t)byte))
-            status = leave_over(running, (uint8_t)byte);
-    threads_fini(&running->behind);
-    free(running->places);
+        if (byte_set_has(places->others, (uint8_t)byte))
+            status = leave_over(&running, (uint8_t)byte);
+    if (status == STATUS_OK)
+        status = go_deep(&running);
+    threads_fini(&running.behind);
+    free(running.left);
+    return status;
+}
+
+/* The chain of a thread along a run. */
+static enum status run_along(struct masking *masking, struct chain *chain, const struct run *run,
+                             struct thread thread, uint32_t n_nested, bool *is_done) {
+    struct machine *machine = masking->machine;
+    struct places places;
+    uint32_t n_max = run->longest;
+    bool is_one;
+    if (machine->automaton.sets[thread.set].counts && machine_count_max(machine, thread) < n_max)
+        n_max = machine_count_max(machine, thread);
+    TRY(chain_init(chain, &machine->automaton, thread.set, n_max, &is_one));
+    if (!is_one)
+        return STATUS_OK;
+    enum status status = places_init(&places, machine, chain, thread, &is_one);
+    if (status == STATUS_OK && is_one) {
+        status = take(masking, run, &places, n_nested, is_done);
+        places_fini(&places);
+    }
+    chain_fini(chain);
     return status;
 }
 
 static enum status run_below(struct masking *masking, uint32_t root, struct thread thread,
                              uint32_t n_nested, bool *is_done) {
+    static const struct points none;
     struct automaton *automaton = &masking->machine->automaton;
     struct chain chain;
     struct run *run;
-    uint32_t n_bytes;
-    bool is_one;
+    uint32_t n_ascii;
     *is_done = false;
-    if (automaton->sets[thread.set].width < RUN_WIDTH || automaton->sets[thread.set].counts)
+    if (automaton->sets[thread.set].width < RUN_WIDTH)
         return STATUS_OK;
-    TRY(chain_bytes(automaton, thread.set, chain.bytes, &n_bytes));
-    if (n_bytes < RUN_WIDTH)
+    TRY(chain_letters(automaton, thread.set, &chain, &n_ascii));
+    if (n_ascii < RUN_WIDTH)
         return STATUS_OK;
-    TRY(run_of(automaton, masking->vocabulary, root, chain.bytes, &run));
-    enum status status = chain_init(&chain, automaton, thread.set, run->longest, &is_one);
-    if (status == STATUS_OK && is_one) {
-        struct running running = {.masking = masking,
-                                  .run = run,
-                                  .chain = &chain,
-                                  .root = root,
-                                  .stack = thread.stack,
-                                  .n_nested = n_nested};
-        status = take(&running, is_done);
-        chain_fini(&chain);
-    }
+    const struct points *points = chain.points > 0 ? &automaton->points[chain.points] : &none;
+    bool is_short = chain.points > 0 && !chain.is_loop; /* sets within characters, at each place */
+    TRY(run_of(automaton, masking->vocabulary, root, chain.ascii, points, is_short, &run));
+    enum status status = run_along(masking, &chain, run, thread, n_nested, is_done);
     store_item_unref(run);
     return status;
 }

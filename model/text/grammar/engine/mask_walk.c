@@ -32,7 +32,7 @@ enum status masking_allow_inside(struct masking *masking, const struct inside *i
     uint32_t *bits = masking->mask->bits;
     const uint32_t *all = inside->bits;
     uint32_t n = inside->cost_max > max ? inside->ends[max] : inside->n;
-    if (n < inside->n / 2) {
+    if (n < inside->n / 2 && !inside->has_free) {
         for (uint32_t i = 0; i < n; i++)
             bits[inside->tokens[i] / 32] |= 1u << inside->tokens[i] % 32;
         return STATUS_OK;

@@ -1,12 +1,16 @@
 #include "model/text/grammar/engine/view.h"
 
+#include "model/text/grammar/engine/byte_set.h"
+#include "model/text/grammar/engine/letters.h"
 #include "model/text/grammar/vocabulary.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
-#define PATHS_MAX 256u /* beyond, exits are no summary any more */
+#define PATHS_MAX    256u /* beyond, exits are no summary any more */
+#define LETTERS_MIN  64u  /* nodes of a subtree that it is worth to ask for a set's letters */
+#define SUBTREE_WORK 4u   /* tokens that are taken at once for a step of work */
 
 /* A view that is being made: a walk of the whole trie. */
 struct making {
@@ -70,16 +74,45 @@ static enum status add_exit(struct making *making, uint32_t node, uint32_t set, 
     return STATUS_OK;
 }
 
+/* Whether all characters of a subtree lead from a set to itself, and nothing but them can come meanwhile. */
+static enum status is_inside(struct automaton *automaton, uint32_t set,
+                             const struct subtree *subtree, uint32_t n_nodes, bool *is_it) {
+    const struct set *of = &automaton->sets[set];
+    *is_it = false;
+    if (of->accepts || of->n_calls > 0)
+        return STATUS_OK;
+    if (of->letters.to == SET_UNKNOWN && (n_nodes < LETTERS_MIN || of->width < LETTERS_MIN))
+        return STATUS_OK;
+    TRY(letters_find(automaton, set));
+    const struct letters *letters = &automaton->sets[set].letters;
+    *is_it = letters->to == set && ascii_covers(letters->ascii, subtree->ascii) &&
+             (!subtree->has_points ||
+              (letters->points > 0 && points_are_all(&automaton->points[letters->points])));
+    return STATUS_OK;
+}
+
 static enum status walk(struct making *making, uint32_t from) {
     struct automaton *automaton = &making->machine->automaton;
     const struct grammar_vocabulary *vocabulary = making->vocabulary;
+    uint32_t next = 0;
     making->sets[0] = from;
     making->costs[0] = 0;
     for (uint32_t i = 1; i < vocabulary->n_nodes && !making->overflows;) {
         const struct token_node *node = &vocabulary->nodes[i];
         uint32_t before = making->sets[node->depth - 1];
+        const struct subtree *subtree = subtree_of(&vocabulary->subtrees, &next, i);
+        bool is_taken = false;
         uint32_t to;
         TRY(automaton_work(automaton, 1));
+        if (subtree)
+            TRY(is_inside(automaton, before, subtree, node->skip - i, &is_taken));
+        if (is_taken) {
+            inside_add_subtree(&making->inside, subtree, automaton->sets[before].counts,
+                               making->costs[node->depth - 1]);
+            TRY(automaton_work(automaton, subtree->n / SUBTREE_WORK));
+            i = node->skip;
+            continue;
+        }
         TRY(automaton_step(automaton, before, node->byte, &to));
         if (to == SET_DEAD) {
             i = node->skip;

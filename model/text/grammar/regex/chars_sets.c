@@ -123,49 +123,49 @@ void chars_both(const struct chars *left, const struct chars *right, struct char
 }
 
 /* The nodes that a text so far may have led to. */
-struct places {
+struct chars_places {
     uint32_t *at; /* owned (n) */
     uint32_t n;
     bool *is_in; /* owned (n_nodes) */
 };
 
-static void places_fini(struct places *places) {
+static void places_fini(struct chars_places *places) {
     free(places->at);
     free(places->is_in);
 }
 
-static bool places_init(struct places *places, const struct chars *chars) {
-    *places = (struct places){.at = malloc((chars->n_nodes + 1) * sizeof *places->at),
-                              .is_in = calloc(chars->n_nodes + 1, sizeof *places->is_in)};
+static bool places_init(struct chars_places *places, const struct chars *chars) {
+    *places = (struct chars_places){.at = malloc((chars->n_nodes + 1) * sizeof *places->at),
+                                    .is_in = calloc(chars->n_nodes + 1, sizeof *places->is_in)};
     if (places->at && places->is_in)
         return true;
     places_fini(places);
-    *places = (struct places){0};
+    *places = (struct chars_places){0};
     return false;
 }
 
-static void places_clear(struct places *places) {
+static void places_clear(struct chars_places *places) {
     for (uint32_t i = 0; i < places->n; i++)
         places->is_in[places->at[i]] = false;
     places->n = 0;
 }
 
-static void places_add(struct places *places, uint32_t node) {
+static void places_add(struct chars_places *places, uint32_t node) {
     if (places->is_in[node])
         return;
     places->is_in[node] = true;
     places->at[places->n++] = node;
 }
 
-static void places_close(struct places *places, const struct chars *chars) {
+static void places_close(struct chars_places *places, const struct chars *chars) {
     for (uint32_t i = 0; i < places->n; i++)
         for (uint32_t e = chars->first[places->at[i]]; e != NONE; e = chars->edges[e].next)
             if (chars->edges[e].kind == CHARS_EMPTY)
                 places_add(places, chars->edges[e].to);
 }
 
-static void places_step(const struct places *from, const struct chars *chars, uint32_t point,
-                        struct places *to) {
+static void places_step(const struct chars_places *from, const struct chars *chars, uint32_t point,
+                        struct chars_places *to) {
     places_clear(to);
     for (uint32_t i = 0; i < from->n; i++)
         for (uint32_t e = chars->first[from->at[i]]; e != NONE; e = chars->edges[e].next) {
@@ -177,8 +177,8 @@ static void places_step(const struct places *from, const struct chars *chars, ui
 }
 
 bool chars_match(const struct chars *chars, struct span text) {
-    struct places now;
-    struct places next;
+    struct chars_places now;
+    struct chars_places next;
     if (chars->status != STATUS_OK || !places_init(&now, chars))
         return false;
     bool is_in = places_init(&next, chars);
@@ -191,7 +191,7 @@ bool chars_match(const struct chars *chars, struct span text) {
         at += n;
         if (is_in) {
             places_step(&now, chars, point, &next);
-            struct places swap = now;
+            struct chars_places swap = now;
             now = next;
             next = swap;
         }
@@ -226,8 +226,8 @@ static void subsets_fini(struct subsets *subsets) {
 }
 
 /* The node of a set of places, found by comparison or made. Sets are few: patterns of names. */
-static uint32_t subset_of(struct subsets *subsets, struct places *places, const struct chars *chars,
-                          struct chars *made) {
+static uint32_t subset_of(struct subsets *subsets, struct chars_places *places,
+                          const struct chars *chars, struct chars *made) {
     qsort(places->at, places->n, sizeof *places->at, compare_points);
     for (uint32_t i = 0; i < subsets->n; i++)
         if (subsets->begins[i + 1] - subsets->begins[i] == places->n &&
@@ -274,7 +274,8 @@ static uint32_t subset_of(struct subsets *subsets, struct places *places, const 
 
 /* The edges of one deterministic state: the characters fall into runs at which nothing changes. */
 static void expand(struct subsets *subsets, uint32_t i, const struct chars *chars,
-                   struct chars *made, struct places *now, struct places *next, uint32_t *cuts) {
+                   struct chars *made, struct chars_places *now, struct chars_places *next,
+                   uint32_t *cuts) {
     uint32_t n_cuts = 0;
     places_clear(now);
     for (uint32_t k = subsets->begins[i]; k < subsets->begins[i + 1]; k++)
@@ -300,8 +301,8 @@ static void expand(struct subsets *subsets, uint32_t i, const struct chars *char
 }
 
 void chars_not(const struct chars *chars, struct chars *made) {
-    struct places now = {0};
-    struct places next = {0};
+    struct chars_places now = {0};
+    struct chars_places next = {0};
     struct subsets subsets = {0};
     chars_init(made, chars->n_max);
     uint32_t *cuts = malloc(((size_t)chars->n_edges * 2 + 2) * sizeof *cuts);
