@@ -12,7 +12,7 @@ comparisons (NAME: suite, walks, schemas, regexes, grammars, masks):
   schemas   random schemas: texts of ours, and mutated ones, against jsonschema and llguidance
   regexes   random expressions against Python's re
   grammars  random context-free grammars in Lark, GBNF and EBNF, against lark's Earley parser
-  masks     of a real vocabulary, on walks over e-mail addresses and other strings of bounded repetitions: a mask has a token
+  masks     of a real vocabulary, on walks over e-mail addresses and other strings, most of bounded repetitions: a mask has a token
             exactly where that token, followed byte by byte, is taken
 Prints "N passed, M failed, K skipped" and exits with 0 only when nothing failed.
 """
@@ -84,8 +84,8 @@ class Grammars:
     def __init__(self, *model):
         self.tool = subprocess.Popen([CLI, *model], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    def ask(self, kind, text, texts=(), walks=0, seed=1, lenient=False, masks=0):
-        line = {"kind": kind, "text": text, "texts": list(texts), "walks": walks, "seed": seed, "lenient": lenient, "masks": masks}
+    def ask(self, kind, text, texts=(), begins=(), walks=0, seed=1, lenient=False, masks=0):
+        line = {"kind": kind, "text": text, "texts": list(texts), "begins": list(begins), "walks": walks, "seed": seed, "lenient": lenient, "masks": masks}
         self.tool.stdin.write(json.dumps(line) + "\n")
         self.tool.stdin.flush()
         return json.loads(self.tool.stdout.readline())
@@ -483,7 +483,8 @@ def grammars_(counts, grammars, given):
 
 
 BOUNDED = [{"format": "email"}, {"format": "hostname"}, {"format": "uri"}, {"pattern": "^[a-z0-9_-]{3,16}$"},
-           {"pattern": "^[A-Za-z ]{1,80}$"}, {"pattern": "^([A-Z][a-z]{1,20} ?){2,4}$"}, {"format": "email", "maxLength": 40}]
+           {"pattern": "^[A-Za-z ]{1,80}$"}, {"pattern": "^([A-Z][a-z]{1,20} ?){2,4}$"}, {"format": "email", "maxLength": 40}, {"pattern": "^[^x]*$", "maxLength": 40}, {"pattern": "^.{1,60}$"},
+           {"pattern": "^[^a-e!]+!"}, {"maxLength": 30}, {}]
 
 
 def masks(counts, _, given):

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Answers that have a form: JSON of random schemas, regular expressions, choices, by every field that says so. What ends by itself is
-valid by jsonschema and Python's re, whatever the temperature, whole or streamed, handed over, and when workers are killed meanwhile;
-what cannot be kept is a 400 that names where. Real model."""
+"""Answers that have a form: JSON of random schemas and of groups of the JSON-Schema-Test-Suite, regular expressions, choices, grammars, by
+every field that says so. What ends by itself is valid by jsonschema and Python's re, and what is cut short is a beginning of such a
+text, whatever the temperature, whole or streamed, handed over, and when workers are killed meanwhile; what cannot be kept is a 400
+that names where. Real model."""
 import argparse
 import json
 import os
@@ -13,6 +14,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from cluster import Cluster, Skip, Tally, post_json, real_model, request, stream_events
+from grammar_oracle import SUITE, Grammars
 
 try:
     import jsonschema
@@ -20,7 +22,9 @@ except ImportError:
     jsonschema = None
 
 N_TOKENS = 120
+N_MIXED = 24    # schemas that are asked for at temperatures 0, 1 and 2; the others at 2
 n_schemas = 24  # --schemas
+n_groups = 0    # --groups
 os.environ.setdefault("TANDEM_THREADS", "1")  # two that share a core wait for each other; the answers have the same bits
 REGEXES = [r"\d{4}-\d{2}-\d{2}", r"(yes|no), (?:because .{1,20})\.", r"[A-Z][a-z]{2,9}( [A-Z][a-z]{2,9})?", r"-?(0|[1-9]\d{0,5})(\.\d+)?",
            r"(ab|cd){2,4}", r"\w+@\w+\.(com|org)"]
@@ -54,13 +58,56 @@ def schema(chance, depth=0):
             "required": chance.sample(names, chance.randrange(1, len(names) + 1)), "additionalProperties": False}
 
 
-def bodies():
+SUMS = 'root ::= sum " = " num\nsum ::= num ([-+*] num){1,3}\nnum ::= [1-9] [0-9]?'
+LARK = 'start: NUM ("," NUM)~2..4\nNUM: /[1-9][0-9]{0,2}/'
+CHOICES = ["left", "right", "left or right", "\u00fcber \u4e2d"]
+
+
+class Form:
+    """What an answer must look like: of which notation, who says so, and how it is asked for."""
+
+    def __init__(self, kind, text, judge, field, is_small=False):
+        self.kind, self.text, self.judge, self.field, self.is_small = kind, text, judge, field, is_small
+
+
+def of_schema(schema, is_small):
+    return Form("json_schema", json.dumps(schema), lambda text: jsonschema.validate(json.loads(text), schema, cls=jsonschema.Draft202012Validator),
+                {"response_format": {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": True}}}, is_small)
+
+
+def matches(regex):
+    def judge(text):
+        assert re.fullmatch(regex, text, re.ASCII), (regex, text)
+    return judge
+
+
+def groups(grammars):
+    """Schemas of the JSON-Schema-Test-Suite that are kept, the first of each file, then the second and so on."""
+    folder = next(SUITE.glob("*/json/tests/draft2020-12"), None)
+    if not folder or n_groups == 0:
+        return []
+    files = [[group["schema"] for group in json.loads(path.read_text())] for path in sorted(folder.glob("*.json"))]
+    in_turn = [each[i] for i in range(max(map(len, files))) for each in files if i < len(each)]
+    return [schema for schema in in_turn if "status" not in grammars.ask("json_schema", json.dumps(schema))][:n_groups]
+
+
+forms = []
+
+
+def draw_forms(grammars):
     chance = random.Random(26)
-    for i in range(n_schemas):
-        form = schema(chance)
+    forms.extend(of_schema(schema(chance), True) for _ in range(n_schemas))
+    forms.extend(of_schema(each, False) for each in groups(grammars))
+    forms.extend(Form("regex", regex, matches(regex), {"guided_regex": regex}) for regex in REGEXES)
+    forms.append(Form("regex", "|".join(CHOICES), matches("|".join(CHOICES)), {"guided_choice": CHOICES}))
+    forms.append(Form("gbnf", SUMS, matches(r"\d{1,2}([-+*]\d{1,2}){1,3} = \d{1,2}"), {"grammar": SUMS}))
+    forms.append(Form("lark", LARK, matches(r"\d{1,3}(,\d{1,3}){2,4}"), {"guided_grammar": LARK}))
+
+
+def bodies():
+    for i, form in enumerate(forms):
         yield form, {"messages": [{"role": "user", "content": f"Number {i}. Answer in JSON."}], "max_tokens": N_TOKENS, "n": 2,
-                     "temperature": (0, 1, 2)[i % 3], "seed": i, "logprobs": i % 4 == 0,
-                     "response_format": {"type": "json_schema", "json_schema": {"name": "answer", "schema": form, "strict": True}}}
+                     "temperature": (0, 1, 2)[i % 3] if i < N_MIXED else 2, "seed": i, "logprobs": i % 4 == 0, **form.field}
 
 
 def whole(port, body):
@@ -82,33 +129,38 @@ def answers(port, ask=whole):
         return list(pool.map(lambda pair: ask(port, pair[1]), bodies()))
 
 
-def valid(got):
-    """How many ended by themselves: each of them is a value of its schema."""
+def valid(got, grammars):
+    """How many answers of small schemas ended by themselves. All that did are of their forms, the others begin a text of theirs."""
     n = 0
-    for (form, _), choices in zip(bodies(), got):
+    for form, choices in zip(forms, got):
         for text, end in choices:
-            assert end in ("stop", "length"), end
+            assert end in ("stop", "length"), (end, form.text)
+            reply = grammars.ask(form.kind, form.text, [text], begins=[text.rstrip("\ufffd")])
             if end == "stop":
-                n += 1
-                jsonschema.validate(json.loads(text), form, cls=jsonschema.Draft202012Validator)
-            else:
-                assert text.startswith("{"), text
+                n += form.is_small
+                form.judge(text)
+                assert reply["takes"] == [1], (form.text, text)
+            assert reply["begins"] == [1], (form.text, text)
     return n
 
 
-def schemas(cluster, expected):
+def answered(cluster, expected, grammars):
     if not jsonschema:
         raise Skip("no jsonschema")
     got = answers(cluster.port)
-    n = valid(got)
+    n = valid(got, grammars)
     assert n >= 0.95 * 2 * n_schemas, f"{n} of {2 * n_schemas} ended"
     assert answers(cluster.port, streamed) == got
     cluster.quiet()
     metrics = request(cluster.port, "GET", "/metrics")[2].decode()
     counts = dict(re.findall(r'tandem_formats_total\{outcome="(\w+)"\} (\d+)', metrics))
-    assert int(counts["compiled"]) <= n_schemas and int(counts["known"]) >= n_schemas, counts
+    assert int(counts["compiled"]) + int(counts["known"]) >= 2 * len(forms) and int(counts["refused"]) == 0, counts
+    if len(forms) < 60:  # of a few none is forgotten
+        assert int(counts["compiled"]) <= len(forms), counts
     expected.extend(got)
-    return f"{n} of {2 * n_schemas} answers ended by themselves"
+    ended = sum(end == "stop" for choices in got for _, end in choices)
+    return (f"{n} of {2 * n_schemas} answers of random schemas ended by themselves, of {len(forms) - n_schemas} other forms "
+            f"({len(forms) - n_schemas - len(REGEXES) - 3} groups of the suite) {ended - n} of {2 * (len(forms) - n_schemas)}")
 
 
 def handed_over(expected):
@@ -118,7 +170,7 @@ def handed_over(expected):
         assert answers(cluster.port) == expected
         n = sum(w["handoffs"]["in"] for w in cluster.quiet()["workers"])
         assert n > 0, n
-    return f"{n} hand-offs"
+    return f"{sum(map(len, expected))} answers, {n} hand-offs"
 
 
 def killed(expected, n_kills):
@@ -136,7 +188,7 @@ def killed(expected, n_kills):
         replays = cluster.status()["routers"][0]["core"]["replays"]
     assert got and all(each == expected for each in got)
     assert replays > 0, "nobody was killed while it answered"
-    return f"{len(got)} rounds, {replays} replays"
+    return f"{len(got)} rounds of {sum(map(len, expected))} answers, {n_kills} kills, {replays} replays"
 
 
 def other_fields(cluster):
@@ -153,10 +205,8 @@ def other_fields(cluster):
             body = {"prompt": "Turn", "max_tokens": 20, "temperature": 2, "seed": seed, "logit_bias": {"5": 3}, **field}
             choice = post_json(cluster.port, "/v1/completions", body)["choices"][0]
             assert choice["text"] in ("left", "right", "left or right") and choice["finish_reason"] == "stop", choice
-    sums = 'root ::= sum " = " num\nsum ::= num ([-+*] num){1,3}\nnum ::= [1-9] [0-9]?'
-    lark = 'start: NUM ("," NUM)~2..4\nNUM: /[1-9][0-9]{0,2}/'
-    for regex, field in ((r"\d{1,2}([-+*]\d{1,2}){1,3} = \d{1,2}", {"grammar": sums}), (r"\d{1,3}(,\d{1,3}){2,4}", {"guided_grammar": lark}),
-                         (r"\d{1,3}(,\d{1,3}){2,4}", {"structured_outputs": {"grammar": lark}})):
+    for regex, field in ((r"\d{1,2}([-+*]\d{1,2}){1,3} = \d{1,2}", {"grammar": SUMS}), (r"\d{1,3}(,\d{1,3}){2,4}", {"guided_grammar": LARK}),
+                         (r"\d{1,3}(,\d{1,3}){2,4}", {"structured_outputs": {"grammar": LARK}})):
         body = {"prompt": "The sum is", "max_tokens": 60, "temperature": 1.2, "seed": 7, **field}
         choice = post_json(cluster.port, "/v1/completions", body)["choices"][0]
         assert choice["finish_reason"] == "stop" and re.fullmatch(regex, choice["text"]), (field, choice)
@@ -232,12 +282,13 @@ def hostile(cluster):
 
 
 def main():
-    global n_schemas
+    global n_schemas, n_groups
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--schemas", type=int, default=n_schemas)
+    parser.add_argument("--groups", type=int, default=n_groups, help="of the JSON-Schema-Test-Suite, at most")
     parser.add_argument("--kills", type=int, default=4, help="of workers, one a second")
     options = parser.parse_args()
-    n_schemas = options.schemas
+    n_schemas, n_groups = options.schemas, options.groups
     tally, expected = Tally(), []
     names = ("random_schemas", "regexes_choices_objects", "openai_parse", "hostile_forms",
              "the_same_when_handed_over", "the_same_when_workers_are_killed")
@@ -247,13 +298,16 @@ def main():
         for name in names:
             tally.skip(name, reason)
         sys.exit(tally.end())
+    grammars = Grammars()
+    draw_forms(grammars)
     # A worker takes longer to load the model than for most of what it is asked here: one for all that wants no more of it.
     with Cluster("--mixed", 1, model=real_model()) as cluster:
-        tally.run(names[0], cluster.shown, schemas, expected)
+        tally.run(names[0], cluster.shown, answered, expected, grammars)
         for name, function in zip(names[1:4], (other_fields, parsed, hostile)):
             tally.run(name, cluster.shown, function)
     tally.run(names[4], handed_over, expected)
     tally.run(names[5], killed, expected, options.kills)
+    grammars.end()
     sys.exit(tally.end())
 
 

@@ -4,9 +4,9 @@
  * Tokens are MODEL's (what tokenizer_open_path() takes), or else every byte is one.
  *
  * Each line of standard input is a JSON object: "kind" ("json_schema", "json_object", "regex", "lark", "gbnf", "ebnf"), "text",
- * "lenient", "texts" (strings), "walks" (how many texts are drawn), "masks" (how many masks are compared with what each
+ * "lenient", "texts" (strings), "begins" (strings, which may be beginnings), "walks" (how many texts are drawn), "masks" (how many masks are compared with what each
  * token alone says, on walks), "seed". It is answered with {"status", "error"} or {"takes": [0 or 1 for each of texts],
- * "walks": [{"text", "whole"}], "masks": [what is wrong, a text each], "unenforced": n, "us": of the compiler's time}. */
+ * "begins" (the same), "walks": [{"text", "whole"}], "masks": [what is wrong, a text each], "unenforced": n, "us": of the compiler's time}. */
 #include "model/text/grammar/grammar.h"
 #include "model/text/grammar/vocabulary.h"
 #include "model/text/tokenizer/tokenizer.h"
@@ -37,13 +37,13 @@ static struct grammar_vocabulary *bytes_as_tokens(void) {
     return vocabulary;
 }
 
-/* Whether a text is whole. */
-static bool takes(struct grammar *grammar, struct span text) {
+/* Whether a text is whole, or begins one that is. */
+static bool takes(struct grammar *grammar, struct span text, bool begins) {
     struct grammar_state *state;
     size_t n;
     if (grammar_state_new(grammar, 0, &state) != STATUS_OK)
         exit(1);
-    bool is_in = grammar_follow(state, text, &n) == STATUS_OK && grammar_may_end(state);
+    bool is_in = grammar_follow(state, text, &n) == STATUS_OK && (begins || grammar_may_end(state));
     grammar_state_free(state);
     return is_in;
 }
@@ -157,25 +157,32 @@ static json_t *compare_masks(struct grammar *grammar, const struct grammar_vocab
     return wrong;
 }
 
-static json_t *use(struct grammar *grammar, const struct grammar_vocabulary *vocabulary,
-                   const json_t *line) {
-    json_t *taken = json_array(), *walks = json_array();
-    uint64_t seed = (uint64_t)json_integer_value(json_object_get(line, "seed"));
-    const json_t *texts = json_object_get(line, "texts");
-    size_t n_unenforced = 0;
+/* What is taken of the texts under a name of the line: 0 or 1 for each. */
+static json_t *take_all(struct grammar *grammar, const json_t *line, const char *name) {
+    const json_t *texts = json_object_get(line, name);
+    json_t *taken = json_array();
     for (size_t i = 0; i < json_array_size(texts); i++) {
         const json_t *text = json_array_get(texts, i);
-        bool is_in =
-            takes(grammar, (struct span){json_string_value(text), json_string_length(text)});
+        struct span bytes = {json_string_value(text), json_string_length(text)};
+        bool is_in = takes(grammar, bytes, strcmp(name, "begins") == 0);
         json_array_append_new(taken, json_integer(is_in));
     }
+    return taken;
+}
+
+static json_t *use(struct grammar *grammar, const struct grammar_vocabulary *vocabulary,
+                   const json_t *line) {
+    json_t *walks = json_array();
+    uint64_t seed = (uint64_t)json_integer_value(json_object_get(line, "seed"));
+    size_t n_unenforced = 0;
     for (json_int_t i = 0; i < json_integer_value(json_object_get(line, "walks")); i++)
         json_array_append_new(walks, walk(grammar, vocabulary, &seed));
     json_int_t n_masks = json_integer_value(json_object_get(line, "masks"));
     json_t *wrong = compare_masks(grammar, vocabulary, n_masks, &seed);
     while (grammar_unenforced(grammar, n_unenforced))
         n_unenforced++;
-    return json_pack("{s:o, s:o, s:o, s:I}", "takes", taken, "walks", walks, "masks", wrong,
+    return json_pack("{s:o, s:o, s:o, s:o, s:I}", "takes", take_all(grammar, line, "texts"),
+                     "begins", take_all(grammar, line, "begins"), "walks", walks, "masks", wrong,
                      "unenforced", (json_int_t)n_unenforced);
 }
 

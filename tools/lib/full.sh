@@ -73,7 +73,7 @@ sanitized alone dev sick_test "--requests 40"
 sanitized alone tsan failover_test "--kills 3 --stops 1"
 
 works e2e/tp_test/long "$python tests/e2e/tp_test.py"
-works e2e/structured_test/long "$python tests/e2e/structured_test.py"
+step_limit_s=3600 works e2e/structured_test/long "$python tests/e2e/structured_test.py --schemas 300 --groups 1000 --kills 150"
 works e2e/protocols_kill_test/long "$python tests/e2e/protocols_kill_test.py"
 works e2e/tools_test/long "$python tests/e2e/tools_test.py --tools 500"
 step_limit_s=5400 alone e2e/failover_test/long "$python tests/e2e/failover_test.py --kills 200 --stops 30"
