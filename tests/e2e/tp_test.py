@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -21,6 +22,7 @@ from pathlib import Path
 from cluster import BIN, TOOLS, Cluster, Tally, eventually, get_json, post_json, real_model, stream_events
 
 N_ANSWER = 24
+FORM = r"([a-m]{3}[0-9]{2}){1,20}"  # of one of the answers: it begins on one size and goes on on another
 
 
 def make_model(folder, form="f32", seed="7", sizes="wide"):
@@ -40,7 +42,9 @@ def ask(port, prompt, n=N_ANSWER, **more):
 
 
 def answers(port, **more):
-    return [ask(port, prompt, **more) for prompt in prompts()]
+    got = [ask(port, prompt, **more) for prompt in prompts()] + [ask(port, prompts()[3], guided_regex=FORM, **more)]
+    assert re.match(r"[a-m]{3}[0-9]{2}[a-m]{3}", got[-1]["text"]), got[-1]
+    return got
 
 
 def ids(choices):
