@@ -10,8 +10,8 @@ comparisons (NAME: suite, walks, schemas, regexes, grammars, masks):
   walks     of public schemas, each is compiled or refused with a path that is there; what is drawn from one is valid by jsonschema,
             and mutated instances that jsonschema refuses are refused
   schemas   random schemas: texts of ours, and mutated ones, against jsonschema and llguidance
-  regexes   random expressions against Python's re
-  grammars  random context-free grammars in Lark, GBNF and EBNF, against lark's Earley parser
+  regexes   random expressions against Python's re and llguidance
+  grammars  random context-free grammars in Lark, GBNF and EBNF, against lark's Earley parser and llguidance
   masks     of a real vocabulary, on walks over e-mail addresses and other strings, most of bounded repetitions: a mask has a token
             exactly where that token, followed byte by byte, is taken
 Prints "N passed, M failed, K skipped" and exits with 0 only when nothing failed.
@@ -315,10 +315,13 @@ def in_order(schema, value):
 
 
 class Guidance:
-    """llguidance over bytes as tokens."""
+    """llguidance over bytes as tokens, and how often it says another thing than we do. It is no judge: who is right is told beside."""
 
-    def __init__(self):
-        self.tokenizer = llguidance.LLTokenizer("byte")
+    def __init__(self, counts, what):
+        self.tokenizer = llguidance.LLTokenizer("byte") if llguidance else None
+        self.n = self.n_differ = 0
+        if not llguidance:
+            counts.skip(f"{what} against llguidance", "the Python package llguidance cannot be imported")
 
     def takes(self, grammar, text):
         matcher = llguidance.LLMatcher(self.tokenizer, grammar)
@@ -327,16 +330,28 @@ class Guidance:
         data = list(text.encode())
         return matcher.try_consume_tokens(data) == len(data) and matcher.is_accepting()
 
+    def compare(self, grammar, text, is_in, judge, source):
+        """`grammar` is theirs, None where there is none."""
+        theirs = self.takes(grammar, text) if self.tokenizer and grammar else None
+        if theirs is None:
+            return
+        self.n += 1
+        if theirs != bool(is_in):
+            self.n_differ += 1
+            if self.n_differ <= 12:
+                print(f"    llguidance {theirs}, here {bool(is_in)}, {judge}: {text[:100]!r} of {source[:200]}")
+
+    def said(self):
+        return f"llguidance asked {self.n} times, differs in {self.n_differ}"
+
 
 def schemas(counts, grammars, given):
     if not jsonschema:
         counts.skip("schemas", "the Python package jsonschema cannot be imported")
         return
     chance = random.Random(given.seed)
-    guidance = Guidance() if llguidance else None
-    if not guidance:
-        counts.skip("schemas against llguidance", "the Python package llguidance cannot be imported")
-    n_texts = n_taken = n_differ = 0
+    guidance = Guidance(counts, "schemas")
+    n_texts = n_taken = 0
     while n_texts < given.count:
         schema = random_schema(chance)
         source = json.dumps(schema)
@@ -348,7 +363,7 @@ def schemas(counts, grammars, given):
             continue
         drawn = [walk["text"] for walk in reply["walks"] if walk["whole"] and walk["text"] is not None]
         texts = drawn + [mutated(chance, one) for one in drawn * 3]
-        other = guidance and llguidance.LLMatcher.grammar_from_json_schema(source)
+        other = llguidance and llguidance.LLMatcher.grammar_from_json_schema(source)
         for text, is_in in zip(texts, grammars.ask("json_schema", source, texts)["takes"]):
             n_texts += 1
             n_taken += is_in
@@ -359,12 +374,8 @@ def schemas(counts, grammars, given):
                 counts.check(False, f"schemas: valid and not taken: {text[:150]!r} of {source[:250]}")
             else:
                 counts.check(True, "")
-            theirs = guidance.takes(other, text) if guidance else None
-            if theirs is not None and theirs != bool(is_in):
-                n_differ += 1
-                if n_differ <= 12:
-                    print(f"    llguidance {theirs}, here {bool(is_in)}, jsonschema {valid}: {text[:100]!r} of {source[:200]}")
-    print(f"schemas: {n_texts} texts, {n_taken} taken; llguidance differs in {n_differ}")
+            guidance.compare(other, text, is_in, f"jsonschema {valid}", source)
+    print(f"schemas: {n_texts} texts, {n_taken} taken; {guidance.said()}")
 
 
 def is_plain(text):
@@ -394,9 +405,11 @@ def random_regex(chance, depth=0):
 
 def regexes(counts, grammars, given):
     chance = random.Random(given.seed)
+    guidance = Guidance(counts, "regexes")
     n_texts = n_taken = 0
     while n_texts < given.count:
         source = random_regex(chance)
+        other = llguidance and llguidance.LLMatcher.grammar_from_regex(source)
         judge = re.compile(source, re.ASCII)
         reply = grammars.ask("regex", source, walks=8, seed=chance.randrange(1 << 30))
         if "status" in reply:
@@ -410,10 +423,11 @@ def regexes(counts, grammars, given):
             n_texts += 1
             n_taken += is_in
             theirs = judge.fullmatch(text) is not None
+            guidance.compare(other, text, is_in, f"re {theirs}", source)
             # Complements of \d, \w and \s leave out what any dialect counts in, and \s what any leaves out.
             may_differ = not is_in and any(ord(c) > 127 or c in "\x1c\x1d\x1e\x1f\x0b" for c in text)
             counts.check(theirs == bool(is_in) or (theirs and may_differ), f"regexes: {source!r} takes {text!r}: {is_in}, re {theirs}")
-    print(f"regexes: {n_texts} texts, {n_taken} taken")
+    print(f"regexes: {n_texts} texts, {n_taken} taken; {guidance.said()}")
 
 
 def random_rules(chance):
@@ -453,6 +467,7 @@ def grammars_(counts, grammars, given):
         counts.skip("grammars", "the Python package lark cannot be imported")
         return
     chance = random.Random(given.seed)
+    guidance = Guidance(counts, "grammars")
     n_texts = n_taken = 0
     while n_texts < given.count:
         rules = random_rules(chance)
@@ -468,6 +483,7 @@ def grammars_(counts, grammars, given):
                 drawn += [walk["text"] for walk in reply["walks"] if walk["whole"] and walk["text"] and len(walk["text"]) < 40]
         texts = drawn + [mutated(chance, one) for one in drawn]
         texts = [text for text in texts if text]
+        other = llguidance and llguidance.LLMatcher.grammar_from_lark(sources["lark"])
         takes = {notation: grammars.ask(notation, source, texts).get("takes", []) for notation, source in sources.items()}
         for i, text in enumerate(texts):
             try:
@@ -475,11 +491,12 @@ def grammars_(counts, grammars, given):
                 theirs = 1
             except lark.exceptions.LarkError:
                 theirs = 0
+            guidance.compare(other, text, takes["lark"][i] if takes["lark"] else 0, f"lark {theirs}", sources["lark"])
             ours = {notation: taken[i] for notation, taken in takes.items() if taken}
             n_texts += 1
             n_taken += theirs
             counts.check(set(ours.values()) <= {theirs}, f"grammars: {text!r}: lark {theirs}, ours {ours}: {sources['lark']!r}")
-    print(f"grammars: {n_texts} texts, {n_taken} taken")
+    print(f"grammars: {n_texts} texts, {n_taken} taken; {guidance.said()}")
 
 
 BOUNDED = [{"format": "email"}, {"format": "hostname"}, {"format": "uri"}, {"pattern": "^[a-z0-9_-]{3,16}$"},
