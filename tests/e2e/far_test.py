@@ -7,6 +7,7 @@ the CPU, and when a device or a worker fails in mid-stream. With `real` the smal
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -40,15 +41,22 @@ SMALL = ["--threads", 1, "--kv-blocks", 128]
 LONG = 60  # tokens of an answer in whose middle a worker is killed
 
 
+FORM = r"([a-m]{3}[0-9]{2}){1,99}"  # of one answer: whoever goes on with it goes on with that
+
+
 def bodies(n=12):
     for i, length in enumerate((1, 17, 45, 70)):
         yield {"prompt": [(7 * i + 13 * j) % 250 for j in range(length)], "max_tokens": n, "ignore_eos": True,
                "return_token_ids": True, "logprobs": 2, "seed": 100 + i, "temperature": 0 if i % 2 else 0.8,
                "repetition_penalty": 1.2 if i == 2 else 1}
+    yield {"prompt": [(5 + 11 * j) % 250 for j in range(21)], "max_tokens": n, "ignore_eos": True, "return_token_ids": True,
+           "logprobs": 2, "seed": 99, "temperature": 1, "guided_regex": FORM}
 
 
 def answers(port):
-    return [post_json(port, "/v1/completions", body)["choices"][0] for body in bodies()]
+    got = [post_json(port, "/v1/completions", body)["choices"][0] for body in bodies()]
+    assert re.match(r"([a-m]{3}[0-9]{2}){2}", got[-1]["text"]), got[-1]
+    return got
 
 
 def of_the_cpu(model):
