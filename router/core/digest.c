@@ -70,15 +70,38 @@ static bool advances(const struct slot *slot, struct request *req, struct part *
     }
 }
 
-/* Others are computed there, and this one is not: they may have come before it, or it is never
- * computed. */
-static bool is_kept_back(const struct router *router, struct part *part,
+/* Is one computed there that came later and is no more urgent? A worker's queue has that order
+ * (worker/core/run_queue.h); what was handed over to it has no place in the queue. */
+static bool is_overtaken(const struct slot *slot, const struct request *req,
+                         const struct part *part) {
+    uint32_t priority = req->spec.priority;
+    if (part == &req->decode && req->handoff)
+        return false;
+    list_each_entry(whole, &slot->decodes, const struct request, decode.link) {
+        if (part == &req->decode && !whole->handoff && whole->spec.priority >= priority &&
+            whole->decode.last_state == SEQUENCE_RUNNING && whole->decode.sent_seq > part->sent_seq)
+            return true;
+    }
+    list_each_entry(prompt, &slot->prefills, const struct request, prefill.link) {
+        if (part == &req->prefill && prompt->spec.priority >= priority &&
+            prompt->prefill.last_state == SEQUENCE_RUNNING &&
+            prompt->prefill.sent_seq > part->sent_seq)
+            return true;
+    }
+    return false;
+}
+
+/* Queued for a minute, while others get what it waits for out of turn. Those that came before it may
+ * take as long as they like. */
+static bool is_kept_back(const struct router *router, const struct slot *slot,
+                         const struct request *req, struct part *part,
                          const struct digest_entry *entry) {
     if (entry->state != SEQUENCE_WAITING)
         return false;
     if (part->queued_own_ns == UINT64_MAX)
         part->queued_own_ns = router->own_ns;
-    return router->own_ns - part->queued_own_ns > REPLAY_QUEUED_NS;
+    bool is_long = router->own_ns - part->queued_own_ns > REPLAY_QUEUED_NS;
+    return is_long && is_overtaken(slot, req, part);
 }
 
 static void read_entry(struct router *router, struct slot *slot, const struct digest_entry *entry,
@@ -95,7 +118,7 @@ static void read_entry(struct router *router, struct slot *slot, const struct di
     part->listed = true;
     part->n_missing = 0;
     part_reflected(router, slot, part);
-    if (is_kept_back(router, part, entry) && trust_elsewhere(router, req, slot)) {
+    if (is_kept_back(router, slot, req, part, entry) && trust_elsewhere(router, req, slot)) {
         note_request(router, NOTE_REQUEST_STILL, req, slot);
         trust_failed(router, req, slot, "kept_back", false);
         replay_lost(router, req, slot, LOSS_MOVED);

@@ -13,8 +13,8 @@
 /* What widens that, a worker's silence or its long step, may be over sooner than it was said to be: it
  * is looked at again after so long. */
 #define REPLAY_LOOK_NS (200 * NS_PER_MS)
-/* In own time. A queued attempt gets on while its worker does; but a worker that keeps it so long for
- * others' sake loses it to another one. */
+/* In own time. A queued attempt gets on while its worker does; but a worker that keeps it so long, and
+ * computes later ones, loses it to another one. */
 #define REPLAY_QUEUED_NS    (60 * NS_PER_S)
 #define REPLAY_LOSSES_ALONE 3
 #define REPLAY_LOSSES_MAX   8

@@ -187,32 +187,113 @@ START_TEST(a_queued_request_waits_behind_hand_overs_where_nothing_can_run) {
 }
 END_TEST
 
-enum { N_KEPT = 3 };
+enum { N_KEPT = 3, OTHER = N_KEPT };
 
-/* A worker ends steps, of others, and lists ours as queued, each half second. */
+/* What the worker says of the request of user OTHER, whose prompt it computes all the while; or, with
+ * a submit of its own, a token of which comes each 2.5 s. */
+static enum sequence_state other_state;
+static struct submit other_submit;
+static uint32_t n_other;
+
+/* A worker ends steps and lists ours as queued, each half second. */
 static void keep(uint32_t slot, uint32_t n_halves, uint32_t alive) {
-    struct digest_entry entries[N_KEPT];
+    struct digest_entry entries[N_KEPT + 1];
     for (uint32_t i = 0; i < n_halves; i++) {
         fake_forget_sent(&fake);
-        fake_pass(&fake, NS_PER_S / 2, alive | 1u << slot);
-        for (uint32_t k = 0; k < N_KEPT; k++)
-            entries[k] = (struct digest_entry){.req = {.hi = 77, .lo = fake.users[k].name},
-                                               .attempt = 1,
-                                               .state = SEQUENCE_WAITING};
-        struct message message = {.type = MESSAGE_DIGEST};
-        message.u.digest =
-            (struct digest){.seen_seq = UINT64_MAX - 1, .n = N_KEPT, .entries = entries};
+        fake_pass(&fake, NS_PER_S / 2, alive);
+        struct message message = {.type = MESSAGE_BEAT};
+        message.u.beat.load.progress = message.u.beat.load.n_steps =
+            message.u.beat.load.n_prompt_tokens = ++fake.progress[slot];
         fake_says(&fake, slot, message);
+        if (other_submit.attempt > 0 && i % 5 == 0)
+            fake_step(&fake, slot, &other_submit, n_other++, 1, FINISH_NONE);
+        for (uint32_t k = 0; k <= N_KEPT; k++)
+            entries[k] =
+                (struct digest_entry){.req = {.hi = 77, .lo = fake.users[k].name},
+                                      .attempt = 1,
+                                      .state = k == OTHER ? other_state : SEQUENCE_WAITING};
+        message = (struct message){.type = MESSAGE_DIGEST};
+        message.u.digest =
+            (struct digest){.seen_seq = UINT64_MAX - 1, .n = N_KEPT + 1, .entries = entries};
+        fake_says(&fake, slot, message);
+    }
+}
+
+static void ask_other(uint32_t priority) {
+    struct request_spec spec = fake_spec(&fake, OTHER, 33, 30);
+    spec.priority = priority;
+    ck_assert_int_eq(fake_ask_spec(&fake, OTHER, spec), STATUS_OK);
+}
+
+static void ask_kept(uint32_t priority) {
+    for (uint32_t user = 0; user < N_KEPT; user++) {
+        struct request_spec spec = fake_spec(&fake, user, 5, 8);
+        spec.priority = priority;
+        ck_assert_int_eq(fake_ask_spec(&fake, user, spec), STATUS_OK);
     }
 }
 
 static uint32_t open_kept(void) {
     fake_open_default(&fake);
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
-    for (uint32_t user = 0; user < N_KEPT; user++)
-        ck_assert_int_eq(fake_ask(&fake, user, 5, 8), STATUS_OK);
+    ask_kept(1);
+    ask_other(1);
+    other_state = SEQUENCE_RUNNING;
     return a;
 }
+
+/* However long: those that run came earlier, are more urgent, or were handed over; or none runs. */
+START_TEST(a_queued_request_waits_for_its_turn) {
+    enum { EARLIER, URGENT, HANDED_OVER };
+    fake_open_default(&fake);
+    uint32_t a = fake_worker(&fake, "a", _i == HANDED_OVER ? ROLE_DECODE : ROLE_MIXED);
+    other_state = _i <= HANDED_OVER ? SEQUENCE_RUNNING : SEQUENCE_WAITING;
+    if (_i == EARLIER)
+        ask_other(1);
+    ask_kept(1);
+    if (_i == HANDED_OVER)
+        fake_worker(&fake, "p", ROLE_PREFILL);
+    if (_i > EARLIER)
+        ask_other(_i == URGENT ? 0 : 1);
+    if (_i == HANDED_OVER) {
+        ck_assert_uint_eq(fake_count(&fake, MESSAGE_RESERVE, a), 1);
+        fake_reserved(&fake, a, 1, 0);
+        other_submit = fake_submitted(&fake, a);
+    }
+    uint32_t b = fake_worker(&fake, "b", ROLE_MIXED);
+    keep(a, 135, 6u << a | 1u << b);
+    ck_assert_ptr_null(fake_note(&fake, "attempt makes no progress"));
+    ck_assert_uint_eq(fake_stats(&fake).n_running, N_KEPT + 1);
+    fake_close(&fake);
+}
+END_TEST
+
+/* Of prompts that are handed over it is the prefill worker that may keep them back, not the decode
+ * worker, which lists them as they come. */
+START_TEST(a_queued_prompt_is_kept_back_for_a_minute_and_no_longer) {
+    fake_open_default(&fake);
+    uint32_t p = fake_worker(&fake, "p", ROLE_PREFILL), d = fake_worker(&fake, "d", ROLE_DECODE);
+    uint32_t at = _i == 0 ? p : d;
+    for (uint32_t user = 0; user <= N_KEPT; user++) {
+        ck_assert_int_eq(fake_ask(&fake, user, 33, user == OTHER ? 30 : 8), STATUS_OK);
+        fake_reserved(&fake, d, user + 1, 0);
+        struct submit submit = fake_submitted(&fake, d);
+        if (at == d) /* which has it now */
+            fake_step(&fake, d, &submit, 0, 1, FINISH_NONE);
+        if (at == d && user == OTHER)
+            other_submit = submit;
+    }
+    n_other = 1;
+    uint32_t q = fake_worker(&fake, "q", _i == 0 ? ROLE_PREFILL : ROLE_DECODE);
+    other_state = SEQUENCE_RUNNING;
+    uint32_t alive = 1u << q | 1u << (at == p ? d : p);
+    keep(at, 121, alive);
+    ck_assert_ptr_null(fake_note(&fake, "attempt makes no progress"));
+    keep(at, 1, alive);
+    ck_assert_uint_eq(fake_count_notes(&fake, "attempt makes no progress"), _i == 0 ? N_KEPT : 0);
+    fake_close(&fake);
+}
+END_TEST
 
 /* From its first digest on it is 60 s of the router's own time; and what keeps three requests back is
  * put aside. */
@@ -270,7 +351,7 @@ START_TEST(the_only_worker_keeps_what_is_queued) {
         b = fake_join(&fake, &welcome);
     keep(a, 200, _i > 0 ? 1u << b : 0);
     ck_assert_ptr_null(fake_note(&fake, "attempt makes no progress"));
-    ck_assert_uint_eq(fake_stats(&fake).n_running, N_KEPT);
+    ck_assert_uint_eq(fake_stats(&fake).n_running, N_KEPT + 1);
     fake_close(&fake);
 }
 END_TEST
@@ -281,6 +362,8 @@ void suite_add(TCase *tests) {
     tcase_add_loop_test(tests, a_queued_request_waits_behind_hand_overs_where_nothing_can_run, 0,
                         4);
     tcase_add_test(tests, a_queued_request_is_kept_back_for_a_minute_and_no_longer);
+    tcase_add_loop_test(tests, a_queued_prompt_is_kept_back_for_a_minute_and_no_longer, 0, 2);
+    tcase_add_loop_test(tests, a_queued_request_waits_for_its_turn, 0, 4);
     tcase_add_loop_test(tests, the_only_worker_keeps_what_is_queued, 0, 2);
     tcase_add_test(tests, a_token_gives_a_queued_request_another_minute);
     tcase_add_test(tests, missing_listed_missing_loses_nothing);
