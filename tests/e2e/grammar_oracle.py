@@ -122,7 +122,7 @@ def spellings(value):
 
 def names_a_place(error, schema):
     """Whether an error's line names a path that is there in the schema, or says that no value is of all of it."""
-    if error.startswith("no text fits"):
+    if error.startswith("no text matches"):
         return True
     found = re.match(r"schema (\(root\)|/.*?): ", error)
     if not found:

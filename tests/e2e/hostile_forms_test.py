@@ -212,9 +212,9 @@ def together(cluster, figures, controls, salt, left):
 
 
 # What is wrong with seven in eight of many, and what their refusal says.
-SMALL = (("kept", None), ("not", "not cannot be kept"), ("look-ahead", "look-around"), ("no such rule", "nothing defines"),
+SMALL = (("kept", None), ("not", "not cannot be kept"), ("look-ahead", "look-around"), ("no such rule", "undefined name"),
          ("repeats of repeats", "a repeat of a repeat"), ("no such type", "/type: must be"), ("no such reference", "there is no #/none"),
-         ("no end", "no text fits"))
+         ("no end", "no text matches"))
 
 
 def small_form(i):
