@@ -77,7 +77,7 @@ def litellm_forms(server):
             assert whole.finish_reason == "stop", whole
             Trip.model_validate_json(whole.message.content)
             pieces = [chunk.choices[0].delta.content or "" for chunk in litellm.completion(**asked, stream=True)]
-            assert "".join(pieces) == whole.message.content and len(pieces) > 3, pieces
+            assert "".join(pieces) == whole.message.content, pieces
 
 
 def litellm_async(server):
