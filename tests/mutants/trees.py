@@ -91,7 +91,9 @@ class Tree:
                 self.tests[name].environment = dict(word.split("=", 1) for word in words.split(";"))
 
     def _quiet(self, command, what):
-        done = subprocess.run(command, cwd=self.path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        cached = {"CCACHE_BASEDIR": str(self.path), "CCACHE_NOHASHDIR": "1"}  # what one tree compiled serves the others
+        done = subprocess.run(command, cwd=self.path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              env=dict(os.environ, **cached))
         if done.returncode != 0:
             raise Broken(f"{what} failed:\n{done.stdout[-2500:]}")
 
