@@ -15,10 +15,10 @@ const double suite_timeout_s = 240;
 
 /* Characters of each length, at the ends of the ranges that spell alike, and what is none. */
 static const char *const characters[] = {
-    "\xc2\x80",         "\xc3\xa9",         "\xc3\xbc",         "\xdf\xbf",     "\xe0\xa0\x80",
-    "\xe0\xbf\xbf",     "\xe2\x80\xa7",     "\xe2\x80\xa8",     "\xe2\x80\xaa", "\xe4\xb8\xad",
-    "\xe4\xb8\xae",     "\xed\x9f\xbf",     "\xee\x80\x80",     "\xef\xbf\xbd", "\xf0\x90\x80\x80",
-    "\xf0\x9f\x98\x80", "\xf3\xbf\xbf\xbf", "\xf4\x8f\xbf\xbf",
+    "\xc2\x80",     "\xc3\xa9",         "\xc3\xbc",         "\xdf\xbf",         "\xe0\xa0\x80",
+    "\xe0\xbf\xbf", "\xe1\xbf\xbf",     "\xe2\x80\x80",     "\xe2\x80\xa7",     "\xe2\x80\xa8",
+    "\xe2\x80\xaa", "\xe4\xb8\xad",     "\xe4\xb8\xae",     "\xed\x9f\xbf",     "\xee\x80\x80",
+    "\xef\xbf\xbd", "\xf0\x90\x80\x80", "\xf0\x9f\x98\x80", "\xf3\xbf\xbf\xbf", "\xf4\x8f\xbf\xbf",
 };
 static const char *const broken[] = {
     "\xc0\x80",
@@ -149,6 +149,7 @@ static const struct {
     {GRAMMAR_REGEX, "[a-z\u00e9]{1,9}[\u00e9!]"},
     {GRAMMAR_REGEX, "[a-z\U00010000-\U0010ffff]{1,30}"},
     {GRAMMAR_REGEX, "[a-z\u0800-\u4e2d]{1,30}"},
+    {GRAMMAR_REGEX, "[a-z\u1e00-\u1fff]{1,30}"}, /* ends where a lead byte's characters do */
     {GRAMMAR_REGEX, "([a-z\u00e9]|\u4e2d!)*"},
     {GRAMMAR_REGEX, "([a-z\u4e2d]|\u4e2e!){1,9}"},
     {GRAMMAR_REGEX, "[a-z\u00e0\u00e2\u00e4\u00e6\u00e8\u00ea\u00ec\u00ee\u00f0\u00f2\u00f4\u00f6"
