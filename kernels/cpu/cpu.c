@@ -25,7 +25,6 @@ static void cpu_close(struct kernels_ctx *ctx) {
     free(ctx->samplers);
     free(ctx->spans);
     free(ctx->tiles);
-    free(ctx->rests);
     free(ctx->gathered);
     free(ctx);
 }

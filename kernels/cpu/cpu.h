@@ -41,7 +41,6 @@ struct kernels_ctx {
     struct thread_pool *pool; /* owned */
     uint8_t *tiles;           /* owned: tiles_rows rows of activations, as integers or bfloat16 */
     uint32_t tiles_rows;      /* fixed: LINEAR_ROWS at most */
-    float *rests;             /* owned (n_threads, TILE_ROWS_MAX, max_stored): numbers_rest() */
     float *gathered;          /* owned (n_threads, TILE_ROWS_MAX, max_stored) or NULL: rows of x in
                                  the order of a matrix */
     uint32_t max_stored;      /* the widest of max_dim and the packed matrices' k_stored */

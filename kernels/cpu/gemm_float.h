@@ -4,18 +4,23 @@
 
 #include "kernels/cpu/path.h"
 
-/* Scale, bias and epilogue of 16 outputs of one row. */
-VEC_INLINE void gemm_finish(const struct gemm_job *job, uint32_t panel, uint32_t row,
-                            struct vec y) {
+/* Outputs of a panel, the last of which may be cut off. */
+VEC_INLINE struct vec load_outputs(const float *from, uint32_t n) {
+    return n == PANEL ? vec_load(from) : vec_load_n(from, n, 0.0f);
+}
+
+/* Scale, bias and epilogue of 16 outputs of one row. With `rest`, what its second term comes to is added behind
+ * all else. */
+VEC_INLINE void gemm_finish(const struct gemm_job *job, uint32_t panel, uint32_t row, struct vec y,
+                            const struct vec *rest) {
+    const struct weight *weight = job->weight;
     uint32_t first = panel * PANEL;
-    uint32_t n = job->weight->n - first;
+    uint32_t n = weight->n - first;
     n = n > PANEL ? PANEL : n;
-    if (job->weight->scale)
-        y = vec_mul(y, n == PANEL ? vec_load(job->weight->scale + first)
-                                  : vec_load_n(job->weight->scale + first, n, 0.0f));
-    if (job->weight->bias)
-        y = vec_add(y, n == PANEL ? vec_load(job->weight->bias + first)
-                                  : vec_load_n(job->weight->bias + first, n, 0.0f));
+    if (weight->scale)
+        y = vec_mul(y, load_outputs(weight->scale + first, n));
+    if (weight->bias)
+        y = vec_add(y, load_outputs(weight->bias + first, n));
     float *out = job->out + row * job->out_stride;
     if (job->epilogue == EPILOGUE_SILU_MUL) {
         struct vec up;
@@ -25,11 +30,25 @@ VEC_INLINE void gemm_finish(const struct gemm_job *job, uint32_t panel, uint32_t
     }
     out += first;
     if (job->epilogue == EPILOGUE_ADD)
-        y = vec_add(n == PANEL ? vec_load(out) : vec_load_n(out, n, 0.0f), y);
+        y = vec_add(load_outputs(out, n), y);
+    if (rest)
+        y = vec_add(y,
+                    weight->scale ? vec_mul(*rest, load_outputs(weight->scale + first, n)) : *rest);
     if (n == PANEL)
         vec_store(out, y);
     else
         vec_store_n(out, n, y);
+}
+
+/* All rows of a tile of integers. */
+VEC_INLINE void gemm_finish_tile(const struct gemm_job *job, uint32_t panel, const struct vec *y,
+                                 const uint32_t n_rows) {
+    if (job->fine)
+        for (uint32_t r = 0; r < n_rows / 2; r++)
+            gemm_finish(job, panel, r, y[r], &y[n_rows / 2 + r]);
+    else
+        for (uint32_t r = 0; r < n_rows; r++)
+            gemm_finish(job, panel, r, y[r], NULL);
 }
 
 /* PANELS panels times ROWS rows: one chain of FMAs per output, in rising k. */
@@ -53,7 +72,7 @@ VEC_INLINE void gemm_finish(const struct gemm_job *job, uint32_t panel, uint32_t
         for (uint32_t p = 0; p < n_panels; p++)                                                    \
             VEC_UNROLL(8)                                                                          \
         for (uint32_t r = 0; r < n_rows; r++)                                                      \
-            gemm_finish(job, panel + p, r, f[p * n_rows + r]);                                     \
+            gemm_finish(job, panel + p, r, f[p * n_rows + r], NULL);                               \
     }
 
 GEMM_CHAIN(gemm_chain_f32, float, vec_load)
@@ -89,7 +108,7 @@ VEC_INLINE void gemm_bf16(const struct gemm_job *job, uint32_t panel, const uint
     }
     VEC_UNROLL(8)
     for (uint32_t r = 0; r < n_rows; r++)
-        gemm_finish(job, panel, r, f[r]);
+        gemm_finish(job, panel, r, f[r], NULL);
 }
 
 /* Runs kernel(job, panel, R) with R a constant. */

@@ -14,14 +14,14 @@ struct linear_job {
     const struct weight *weight;
     const float *x; /* (n_rows, k) */
     uint8_t *tiles; /* activations as the format wants them */
-    float *rests;   /* (threads, TILE_ROWS_MAX, max_stored) scratch, where they come in two terms */
-    float *gathered; /* likewise, where the matrix has an order */
+    float
+        *gathered; /* (threads, TILE_ROWS_MAX, max_stored) scratch, where the matrix has an order */
     uint32_t max_stored;
-    bool fine;
+    bool fine; /* activations come in two terms */
     float *out;
     size_t out_stride;
     uint32_t n_rows;
-    uint32_t tile_rows;
+    uint32_t tile_rows;       /* of x: with two terms, half of the path's */
     uint32_t tiles_per_item;  /* of the quantizing pass */
     uint32_t n_tile_items;    /* 0: the format takes floats as they are */
     uint32_t panels_per_item; /* of the product */
@@ -34,34 +34,14 @@ static uint32_t rows_at(const struct linear_job *job, uint32_t tile) {
     return left < job->tile_rows ? left : job->tile_rows;
 }
 
-/* Bytes of n rows in tiles. */
-static size_t rows_bytes(const struct linear_job *job, uint32_t n_rows) {
-    return (size_t)n_rows * (job->weight->k_stored / GROUP) * TILE_ROW_BYTES;
+/* Of one row in a tile, or of both of its terms. */
+static uint32_t count_terms(const struct linear_job *job) {
+    return job->fine ? 2 : 1;
 }
 
 static uint8_t *tile_at(const struct linear_job *job, uint32_t tile) {
-    return job->tiles + rows_bytes(job, tile * job->tile_rows);
-}
-
-/* The second term stands behind all tiles of the first. */
-static uint8_t *fine_tile_at(const struct linear_job *job, uint32_t tile) {
-    return tile_at(job, tile) + rows_bytes(job, job->n_rows);
-}
-
-static void quantize_rests(const struct linear_job *job, uint32_t tile, const float *x,
-                           float *rests) {
-    uint32_t n_rows = rows_at(job, tile);
-    uint32_t k = job->weight->k_stored;
-    const uint8_t *at = tile_at(job, tile);
-    for (uint32_t g = 0; g < k; g += GROUP, at += (size_t)n_rows * TILE_ROW_BYTES) {
-        const int8_t *q = (const int8_t *)at;
-        const float *scales = (const float *)(at + (size_t)n_rows * GROUP);
-        for (uint32_t r = 0; r < n_rows; r++)
-            for (uint32_t i = 0; i < GROUP; i++)
-                rests[(size_t)r * k + g + i] =
-                    numbers_rest(x[(size_t)r * k + g + i], scales[r], q[(size_t)r * GROUP + i]);
-    }
-    job->path->quantize(fine_tile_at(job, tile), rests, n_rows, k);
+    size_t n_rows = (size_t)tile * job->tile_rows * count_terms(job);
+    return job->tiles + n_rows * (job->weight->k_stored / GROUP) * TILE_ROW_BYTES;
 }
 
 /* The tile's rows in the order of the matrix. */
@@ -81,9 +61,8 @@ static const float *gather_rows(const struct linear_job *job, uint32_t tile, siz
 static void quantize_tile(const struct linear_job *job, uint32_t tile, uint32_t thread) {
     size_t scratch = (size_t)thread * TILE_ROWS_MAX * job->max_stored;
     const float *x = gather_rows(job, tile, scratch);
-    job->path->quantize(tile_at(job, tile), x, rows_at(job, tile), job->weight->k_stored);
-    if (job->fine)
-        quantize_rests(job, tile, x, job->rests + scratch);
+    job->path->quantize(tile_at(job, tile), x, rows_at(job, tile), job->weight->k_stored,
+                        job->fine);
 }
 
 /* Rows become bfloat16, each filled up to k_stored. */
@@ -136,21 +115,13 @@ static void panels_item(const struct linear_job *job, uint32_t item) {
                             .panel_begin = begin,
                             .panel_end = end < n_panels ? end : n_panels,
                             .epilogue = job->epilogue,
+                            .fine = job->fine,
                             .out_stride = job->out_stride};
     for (uint32_t tile = 0; tile * job->tile_rows < job->n_rows; tile++) {
         gemm.x = activations(job, tile);
-        gemm.n_rows = rows_at(job, tile);
+        gemm.n_rows = rows_at(job, tile) * count_terms(job);
         gemm.out = job->out + (size_t)tile * job->tile_rows * job->out_stride;
         job->path->gemm(&gemm);
-        if (job->fine) { /* the panels are in the cache now */
-            struct weight unbiased = *job->weight;
-            struct gemm_job second = gemm;
-            unbiased.bias = NULL;
-            second.weight = &unbiased;
-            second.x = fine_tile_at(job, tile);
-            second.epilogue = EPILOGUE_ADD;
-            job->path->gemm(&second);
-        }
     }
 }
 
@@ -221,19 +192,19 @@ static void set_add(struct kernels_ctx *ctx, struct linear_set *set, const struc
     const struct weight *weight = task->weight;
     if (set->n_jobs == LINEAR_TASKS_MAX || set->n_rows + n_rows > ctx->tiles_rows)
         set_run(ctx, set);
+    const bool fine = numbers_fine(weight, task->epilogue);
     set->jobs[set->n_jobs++] = (struct linear_job){
         .path = ctx->path,
         .weight = weight,
         .x = task->x + (size_t)row * weight->k,
         .tiles = ctx->tiles + (size_t)set->n_rows * ctx->max_stored * sizeof(float),
-        .rests = ctx->rests,
         .gathered = ctx->gathered,
         .max_stored = ctx->max_stored,
-        .fine = numbers_fine(weight, task->epilogue),
+        .fine = fine,
         .out = task->out + row * task->out_stride,
         .out_stride = task->out_stride,
         .n_rows = n_rows,
-        .tile_rows = ctx->path->tile_rows,
+        .tile_rows = ctx->path->tile_rows / (fine ? 2 : 1),
         .epilogue = task->epilogue,
     };
     set->n_rows += n_rows;

@@ -18,7 +18,9 @@
  *
  * Quantized activations stand in tiles of `tile_rows` rows (the last one may have fewer, R): for
  * each group R x 32 int8, then R float scales, R floats scale * sum, R int32 -128 * sum, and R
- * int32 -128 * the sum of the first half. */
+ * int32 -128 * the sum of the first half. Activations of two terms are two rows of a tile: its
+ * first half are the first terms, its second what each of them leaves (numbers_rest). So both
+ * multiply what is read of the weights once. */
 #pragma once
 
 #include "kernels/kernels.h"
@@ -111,10 +113,11 @@ struct gemm_job {
     const struct weight *weight;
     const void *x;   /* the tile: integers as above; else float rows (n_rows, k_stored) */
     uint32_t n_rows; /* 1..tile_rows */
+    bool fine;       /* the second half of the rows are rests, added to the outputs of the first */
     uint32_t panel_begin;
     uint32_t panel_end;
     enum epilogue epilogue;
-    float *out;        /* of the tile's first row */
+    float *out;        /* of the tile's first row; rests have none */
     size_t out_stride; /* floats between rows */
 };
 
@@ -153,8 +156,8 @@ struct path {
     const char *name;
     uint32_t tile_rows;
 
-    /* Quantizes n_rows rows of k floats into one tile. */
-    void (*quantize)(uint8_t *tile, const float *x, uint32_t n_rows, uint32_t k);
+    /* Quantizes n_rows rows of k floats into one tile; fine: of twice as many rows. */
+    void (*quantize)(uint8_t *tile, const float *x, uint32_t n_rows, uint32_t k, bool fine);
     void (*round_bf16)(float *out, const float *x, size_t n);
     void (*gemm)(const struct gemm_job *job);
     void (*norm)(float *out, const float *x, const float *gain, float eps, uint32_t dim);

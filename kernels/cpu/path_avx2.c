@@ -151,9 +151,11 @@ VEC_INLINE void gemm_ints(const struct gemm_job *job, uint32_t panel, const uint
     __m256 high[ROWS];
     half_ints(job, panel, 0, n_rows, form, low);
     half_ints(job, panel, 1, n_rows, form, high);
+    struct vec y[ROWS];
     VEC_UNROLL(4)
     for (uint32_t r = 0; r < n_rows; r++)
-        gemm_finish(job, panel, r, (struct vec){low[r], high[r]});
+        y[r] = (struct vec){low[r], high[r]};
+    gemm_finish_tile(job, panel, y, n_rows);
 }
 
 static int32_t add_lanes(__m256i total) {

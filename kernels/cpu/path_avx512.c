@@ -119,9 +119,11 @@ VEC_INLINE void gemm_ints(const struct gemm_job *job, uint32_t panel, const uint
             w += form.four ? PANEL_I4_BYTES : PANEL_I8_BYTES;
         } while (++b < end);
     }
+    struct vec y[TILE_ROWS_MAX];
     VEC_UNROLL(8)
     for (uint32_t r = 0; r < n_rows; r++)
-        gemm_finish(job, panel, r, (struct vec){f[r]});
+        y[r] = (struct vec){f[r]};
+    gemm_finish_tile(job, panel, y, n_rows);
 }
 
 /* One group of one row: 32 int8, their sum and that of the first half; the scale. See

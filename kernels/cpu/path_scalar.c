@@ -65,8 +65,10 @@ static struct vec row_ints(const struct gemm_job *job, const uint8_t *first, uin
 static void gemm_ints(const struct gemm_job *job, uint32_t panel, uint32_t n_rows,
                       struct panel_form form) {
     const uint8_t *first = (const uint8_t *)job->weight->data + panel * panel_bytes(job->weight);
+    struct vec y[TILE_ROWS_MAX];
     for (uint32_t r = 0; r < n_rows; r++)
-        gemm_finish(job, panel, r, row_ints(job, first, r, form));
+        y[r] = row_ints(job, first, r, form);
+    gemm_finish_tile(job, panel, y, n_rows);
 }
 
 static int32_t quantize_group(int8_t *q, float *scale, const float *x, int32_t *first) {

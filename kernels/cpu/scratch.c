@@ -30,16 +30,10 @@ enum status cpu_reserve(struct kernels_ctx *ctx, const struct weight *weight, st
     uint32_t stored = grows ? weight->k_stored : ctx->max_stored;
     if (grows) {
         uint8_t *tiles = aligned_alloc(64, tiles_bytes(ctx, stored));
-        float *rests = calloc(row_floats(ctx, stored), sizeof *rests);
-        if (!tiles || !rests) {
-            free(tiles);
-            free(rests);
+        if (!tiles)
             return error_set(error, STATUS_NOMEM, "no memory for rows of %u inputs", stored);
-        }
         free(ctx->tiles);
-        free(ctx->rests);
         ctx->tiles = tiles;
-        ctx->rests = rests;
         ctx->max_stored = stored;
     }
     if ((grows && ctx->gathered) || (weight->order && !ctx->gathered)) {
@@ -55,10 +49,9 @@ enum status cpu_allocate(struct kernels_ctx *ctx) {
     ctx->max_stored = order_filled(ctx->limits.max_dim);
     ctx->tiles_rows = tiles_rows(&ctx->limits);
     ctx->tiles = aligned_alloc(64, tiles_bytes(ctx, ctx->max_stored));
-    ctx->rests = calloc(row_floats(ctx, ctx->max_stored), sizeof(float));
     ctx->spans = calloc(ctx->limits.max_tokens, sizeof *ctx->spans);
     ctx->samplers = calloc(ctx->n_threads, sizeof *ctx->samplers);
-    if (!ctx->tiles || !ctx->rests || !ctx->spans || !ctx->samplers)
+    if (!ctx->tiles || !ctx->spans || !ctx->samplers)
         return STATUS_NOMEM;
     for (uint32_t i = 0; i < ctx->n_threads; i++)
         TRY(cpu_sampler_init(&ctx->samplers[i], ctx->limits.n_vocab));
