@@ -11,7 +11,8 @@
  *        low nibble input 8 j + b, high 8 j + 4 + b.
  *   I8G: a block is 8 x 64 bytes. Byte 4 c + b of row j holds q + 128 of lane c, input 4 j + b.
  *   I4G, narrow: G times a block, 16 binary16 scales, 16 binary16 minima (320 bytes).
- *   I8G, narrow: G blocks, then G times 16 binary16 scales, padded to 64; minima likewise.
+ *   I8G, narrow, without minima: per two blocks 16 binary16 scales of each, then the blocks; the last
+ *        may be alone behind its 64 bytes. With minima: per block 16 scales, 16 minima, the block.
  *   Wide: per `group` inputs 16 float32 scales, 16 minima where there are any, then the group's
  *        blocks. With a group of 16 each block has two times 16 scales, one for each half.
  *   F32, F16: k times 16 lanes. BF16: k_stored / 2 times 16 pairs of neighbouring inputs.
@@ -54,11 +55,6 @@ static inline uint32_t panel_stride(const struct weight *weight) {
     return weight->group < GROUP ? 1 : weight->group / GROUP;
 }
 
-/* Bytes of the binary16 scales, or minima, behind the blocks of a narrow I8G panel. */
-static inline size_t panel_tail(uint32_t n_blocks) {
-    return ((size_t)n_blocks * PANEL_HALVES + 63) / 64 * 64;
-}
-
 /* Where a block's numbers stand, in bytes from the panel's begin. The halves' second scales stand
  * PANEL_FLOATS behind the first. */
 struct panel_place {
@@ -68,8 +64,8 @@ struct panel_place {
 };
 
 /* Of the first block of a group. */
-static inline struct panel_place panel_place(struct panel_form form, uint32_t n_blocks,
-                                             uint32_t stride, uint32_t group) {
+static inline struct panel_place panel_place(struct panel_form form, uint32_t stride,
+                                             uint32_t group) {
     size_t block_bytes = form.four ? PANEL_I4_BYTES : PANEL_I8_BYTES;
     size_t values = (size_t)group * stride * block_bytes;
     if (form.wide) {
@@ -82,8 +78,14 @@ static inline struct panel_place panel_place(struct panel_form form, uint32_t n_
         return (struct panel_place){values, values + block_bytes,
                                     values + block_bytes + PANEL_HALVES};
     }
-    size_t scales = n_blocks * block_bytes + (size_t)group * PANEL_HALVES;
-    return (struct panel_place){values, scales, scales + panel_tail(n_blocks)};
+    if (form.has_min) {
+        size_t scales = values + (size_t)group * 2 * PANEL_HALVES;
+        return (struct panel_place){scales + 2 * PANEL_HALVES, scales, scales + PANEL_HALVES};
+    }
+    size_t pair = (size_t)(group / 2) * 2 * PANEL_HALVES; /* scales of the pairs before */
+    size_t scales = (size_t)(group / 2) * 2 * block_bytes + pair;
+    return (struct panel_place){values + pair + 2 * PANEL_HALVES, scales + group % 2 * PANEL_HALVES,
+                                0};
 }
 
 static inline size_t panel_bytes(const struct weight *weight) {
@@ -101,9 +103,10 @@ static inline size_t panel_bytes(const struct weight *weight) {
         return n_blocks * (size_t)PANEL_I4_BYTES +
                n_groups * 2 * (form.wide ? PANEL_FLOATS : PANEL_HALVES);
     case WEIGHT_I8G:
+        if (!form.wide) /* 64 bytes for a block's scales and minima, or for the scales of two */
+            n_groups = form.has_min ? n_blocks : (n_blocks + 1) / 2;
         return n_blocks * (size_t)PANEL_I8_BYTES +
-               (form.has_min || form.halves ? 2 : 1) *
-                   (form.wide ? n_groups * PANEL_FLOATS : panel_tail(n_blocks));
+               n_groups * (form.wide && (form.has_min || form.halves) ? 2 * PANEL_FLOATS : 64);
     }
     return 0;
 }

@@ -132,7 +132,7 @@ VEC_INLINE void half_ints(const struct gemm_job *job, uint32_t panel, const uint
     for (uint32_t r = 0; r < n_rows; r++)
         f[r] = _mm256_setzero_ps();
     for (uint32_t b = 0, g = 0; b < n_blocks; g++) {
-        const struct panel_place place = panel_place(form, n_blocks, stride, g);
+        const struct panel_place place = panel_place(form, stride, g);
         struct half_place w = {first + place.values + (size_t)half * 32,
                                first + place.scales + half_scales,
                                first + place.mins + half_scales};

@@ -104,7 +104,7 @@ VEC_INLINE void gemm_ints(const struct gemm_job *job, uint32_t panel, const uint
     for (uint32_t r = 0; r < n_rows; r++)
         f[r] = _mm512_setzero_ps();
     for (uint32_t b = 0, g = 0; b < n_blocks; g++) {
-        const struct panel_place place = panel_place(form, n_blocks, stride, g);
+        const struct panel_place place = panel_place(form, stride, g);
         const uint8_t *w = first + place.values;
         __m512 scale[2];
         scale[0] = load_16(first + place.scales, form.wide);

@@ -44,7 +44,7 @@ static struct vec row_ints(const struct gemm_job *job, const uint8_t *first, uin
     uint32_t width = form.halves ? GROUP / 2 : GROUP; /* inputs of one dot product */
     struct vec f = vec_set(0.0f);
     for (uint32_t b = 0; b < n_blocks; b++) {
-        struct panel_place place = panel_place(form, n_blocks, stride, b / stride);
+        struct panel_place place = panel_place(form, stride, b / stride);
         const uint8_t *w = first + place.values +
                            (size_t)(b % stride) * (form.four ? PANEL_I4_BYTES : PANEL_I8_BYTES);
         const uint8_t *tile = (const uint8_t *)job->x + (size_t)b * job->n_rows * TILE_ROW_BYTES;

@@ -23,7 +23,7 @@ size_t cpu_weight_size(const struct weight_source *source, struct error *error) 
 static struct panel_place place_of(const struct weight *weight, uint32_t b) {
     struct panel_form form = panel_form(weight);
     uint32_t stride = panel_stride(weight);
-    struct panel_place place = panel_place(form, weight->k_stored / GROUP, stride, b / stride);
+    struct panel_place place = panel_place(form, stride, b / stride);
     place.values += (size_t)(b % stride) * (form.four ? PANEL_I4_BYTES : PANEL_I8_BYTES);
     return place;
 }
