@@ -6,8 +6,8 @@
 #include "base/assert.h"
 
 #define ITEMS_PER_THREAD 4
-#define ITEM_BYTES       (128u << 10) /* weights of one item at most: they stay in the L2 cache */
-#define ITEM_WORK_MIN    (96u << 10)  /* multiplications worth waking a thread for */
+#define ITEM_BYTES       (128u << 10) /* weights that several tiles read: they stay in the L2 cache */
+#define ITEM_WORK_MIN    (96u << 10) /* multiplications worth waking a thread for */
 
 struct linear_job {
     const struct path *path;
@@ -125,12 +125,15 @@ static void panels_item(const struct linear_job *job, uint32_t item) {
     }
 }
 
-/* n_panels: of all products of the set, which the threads share. */
-static uint32_t panels_per_item(const struct kernels_ctx *ctx, const struct weight *weight,
-                                uint32_t n_rows, uint32_t n_panels) {
-    uint64_t panel_work = (uint64_t)PANEL * weight->k_stored * n_rows;
+/* n_panels: of all products of the set, which the threads share. What only one tile reads need not
+ * stay in a cache: the longer the piece, the better the processor knows what is read next. */
+static uint32_t panels_per_item(const struct kernels_ctx *ctx, const struct linear_job *job,
+                                uint32_t n_panels) {
+    const struct weight *weight = job->weight;
+    uint64_t panel_work = (uint64_t)PANEL * weight->k_stored * job->n_rows;
     uint32_t share = n_panels / (ctx->n_threads * ITEMS_PER_THREAD);
-    uint32_t most = (uint32_t)(ITEM_BYTES / panel_bytes(weight));
+    uint32_t most =
+        job->n_rows <= job->tile_rows ? UINT32_MAX : (uint32_t)(ITEM_BYTES / panel_bytes(weight));
     uint32_t least = (uint32_t)(ITEM_WORK_MIN / panel_work) + 1;
     share = share > most ? most : share;
     return share < least ? least : share;
@@ -174,7 +177,7 @@ static void set_run(struct kernels_ctx *ctx, struct linear_set *set) {
         job->n_tile_items = format == WEIGHT_F32 || format == WEIGHT_F16
                                 ? 0
                                 : (n_tiles + job->tiles_per_item - 1) / job->tiles_per_item;
-        job->panels_per_item = panels_per_item(ctx, job->weight, job->n_rows, n_panels);
+        job->panels_per_item = panels_per_item(ctx, job, n_panels);
         job->n_panel_items =
             (count_panels(job->weight) + job->panels_per_item - 1) / job->panels_per_item;
         n_tile_items += job->n_tile_items;
