@@ -30,6 +30,7 @@ struct attend_tile {
     struct attend_row rows[ATTEND_ROWS];
     float scores[ATTEND_ROWS][ATTEND_CHUNK]; /* then weights */
     float sums[ATTEND_ROWS][HEAD_DIM_MAX];   /* of one chunk */
+    uint32_t last_block;                     /* that any row looks at */
 };
 
 /* Keys of this head in a block, and values from index `at` on. `format` is a constant wherever it
@@ -49,6 +50,18 @@ VEC_INLINE const char *attend_v(const struct attend_job *job, uint32_t block, si
     return attend_k(job, block, format) + at * kv_format_bytes(format);
 }
 
+/* Blocks lie anywhere, so the processor cannot know which comes next: each is asked for, into the L2
+ * cache, as many blocks before its turn as scores are computed of at once. */
+VEC_INLINE uint32_t attend_ahead(const struct attend_tile *tile, uint32_t block) {
+    block += ATTEND_VECS;
+    return block < tile->last_block ? block : tile->last_block;
+}
+
+VEC_INLINE void attend_fetch(const char *from, size_t n_bytes) {
+    for (size_t i = 0; i < n_bytes; i += 64)
+        __builtin_prefetch(from + i, 0, 2);
+}
+
 /* 16 numbers of the cache, `at` numbers behind `from`. */
 VEC_INLINE struct vec attend_load(const char *from, size_t at, const enum kv_format format) {
     return format == KV_F32 ? vec_load((const float *)from + at)
@@ -66,11 +79,14 @@ VEC_INLINE void attend_dots(struct attend_tile *tile, uint32_t first_row, const 
                             uint32_t block, const uint32_t n_blocks, uint32_t at,
                             const enum kv_format format) {
     const struct attend_job *job = tile->job;
+    const size_t bytes = KV_BLOCK_TOKENS * kv_format_bytes(format); /* of a dimension */
     const char *k[ATTEND_VECS];
+    const char *ahead[ATTEND_VECS];
     struct vec dots[ATTEND_ROWS * ATTEND_VECS];
     VEC_UNROLL(4)
     for (uint32_t b = 0; b < n_blocks; b++) {
         k[b] = attend_k(job, block + b, format);
+        ahead[b] = attend_k(job, attend_ahead(tile, block + b), format);
         VEC_UNROLL(4)
         for (uint32_t r = 0; r < n_rows; r++)
             dots[r * n_blocks + b] = vec_set(0.0f);
@@ -78,6 +94,8 @@ VEC_INLINE void attend_dots(struct attend_tile *tile, uint32_t first_row, const 
     for (uint32_t d = 0; d < job->kv->head_dim; d++)
         VEC_UNROLL(4)
     for (uint32_t b = 0; b < n_blocks; b++) {
+        if (d * bytes % 64 == 0)
+            attend_fetch(ahead[b] + d * bytes, 1);
         struct vec keys = attend_load(k[b], (size_t)d * KV_BLOCK_TOKENS, format);
         VEC_UNROLL(4)
         for (uint32_t r = 0; r < n_rows; r++)
@@ -99,6 +117,7 @@ VEC_INLINE void attend_add(struct attend_tile *tile, uint32_t first_row, const u
     struct vec sums[ATTEND_ROWS * ATTEND_VECS];
     uint32_t dim = tile->job->kv->head_dim;
     const uint32_t n_vecs = whole_vecs ? whole_vecs : 1;
+    const size_t row_bytes = dim * kv_format_bytes(format);
     VEC_UNROLL(4)
     for (uint32_t r = 0; r < n_rows; r++)
         VEC_UNROLL(4)
@@ -106,10 +125,14 @@ VEC_INLINE void attend_add(struct attend_tile *tile, uint32_t first_row, const u
         sums[r * n_vecs + i] = vec_load(&tile->sums[first_row + r][d + 16 * i]);
     for (uint32_t j = begin; j < end;) {
         uint32_t slot = j % KV_BLOCK_TOKENS;
-        const char *v = attend_v(tile->job, j / KV_BLOCK_TOKENS, (size_t)slot * dim + d, format);
+        uint32_t block = j / KV_BLOCK_TOKENS;
+        size_t at = (size_t)slot * dim + d;
+        const char *v = attend_v(tile->job, block, at, format);
+        const char *ahead = attend_v(tile->job, attend_ahead(tile, block), at, format);
         uint32_t last = j - slot + KV_BLOCK_TOKENS < end ? j - slot + KV_BLOCK_TOKENS : end;
-        for (; j < last; j++, v += (size_t)dim * kv_format_bytes(format)) {
+        for (; j < last; j++, v += row_bytes, ahead += row_bytes) {
             struct vec values[ATTEND_VECS];
+            attend_fetch(ahead, 16 * n_vecs * kv_format_bytes(format));
             VEC_UNROLL(4)
             for (uint32_t i = 0; i < n_vecs; i++)
                 values[i] = whole_vecs ? attend_load(v, (size_t)16 * i, format)
@@ -332,6 +355,7 @@ static void attend_tile_run(struct attend_tile *tile) {
         begin = tile->rows[r].begin < begin ? tile->rows[r].begin : begin;
         end = tile->rows[r].end > end ? tile->rows[r].end : end;
     }
+    tile->last_block = (end - 1) / KV_BLOCK_TOKENS;
     for (uint32_t chunk = begin / ATTEND_CHUNK * ATTEND_CHUNK; chunk < end; chunk += ATTEND_CHUNK)
         attend_chunk(tile, chunk);
     for (uint32_t r = 0; r < tile->n_rows; r++) {
