@@ -11,7 +11,8 @@ struct pair {
     struct kernels_limits limits; /* of both */
     uint32_t n_compared;
     uint32_t n_different;
-    bool near; /* the two have different numerics */
+    bool near;               /* the two have different numerics */
+    const char *backends[2]; /* got's name and want's, for more contexts of them */
 };
 
 /* n random numbers; the caller's to free. */
@@ -26,6 +27,9 @@ void pair_compare_near(struct pair *pair, const char *what, const float *got, co
 void pair_compare_norm(struct pair *pair, const char *what, const float *got, const float *want,
                        size_t n);
 void pair_clear(struct pair *pair); /* gives the arrays of both sides back */
+/* The matrix that `side` packed; of integers the same numbers as float32 where the other side's products are near to this one's:
+ * the exact ones of integers round the activations to fewer bits. bits_products.c. */
+struct weight pair_weight(const struct pair *pair, struct side *side, struct weight packed);
 
 /* Runs the same statement for both sides: `side` is the one, `out` its output. */
 #define BOTH(pair, n, out, ...)                                                                    \
@@ -37,7 +41,6 @@ void pair_clear(struct pair *pair); /* gives the arrays of both sides back */
         __VA_ARGS__                                                                                \
     }
 
-/* bits_products.c. `quick`: no shapes of real models. */
+/* Parts of the program; `quick`: fewer shapes, and none of real models. */
+void check_attentions(struct pair *pair, bool quick);
 void check_products(struct pair *pair, bool quick);
-void check_normed_products(struct pair *pair);
-void check_invariances(struct pair *pair, bool quick);

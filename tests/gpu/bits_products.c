@@ -24,8 +24,7 @@ struct product {
 static const char *const epilogue_names[] = {"", " added", " silu"};
 
 /* Numbers of a matrix that `side` packed, which stand behind its arrays as long as those do. */
-static struct weight pack_as_floats(struct side *side, const struct weight_tensor *tensor) {
-    struct weight weight = side_pack(side, tensor);
+static struct weight as_floats(struct side *side, struct weight weight) {
     size_t row_bytes = sizeof(float) * weight.k;
     char *values = malloc(row_bytes * weight.n);
     float *out = side_floats(side, NULL, (size_t)SIDE_EMBEDS * weight.k);
@@ -49,14 +48,11 @@ static struct weight pack_as_floats(struct side *side, const struct weight_tenso
     return weight;
 }
 
-/* The matrix; of integers the same numbers as float32 where the other side's products are near to theirs: the exact ones
- * of integers round the activations to fewer bits. */
-static struct weight pack(const struct pair *pair, struct side *side,
-                          const struct weight_tensor *tensor) {
-    enum weight_format packed = quant_find(tensor->format)->packed;
-    if (pair->near && side == &pair->want && (packed == WEIGHT_I4G || packed == WEIGHT_I8G))
-        return pack_as_floats(side, tensor);
-    return side_pack(side, tensor);
+struct weight pair_weight(const struct pair *pair, struct side *side, struct weight packed) {
+    if (pair->near && side == &pair->want &&
+        (packed.format == WEIGHT_I4G || packed.format == WEIGHT_I8G))
+        return as_floats(side, packed);
+    return packed;
 }
 
 /* A product of both sides: by its bits, or by accuracy where the numerics are not the same. */
@@ -83,7 +79,7 @@ static void check_product(struct pair *pair, const char *format, const struct pr
     float *bias = pair_floats(pair, shape->n), *scale = pair_floats(pair, shape->n);
     char what[128];
     BOTH(pair, n_out, out, {
-        struct weight weight = pack(pair, side, &tensor);
+        struct weight weight = pair_weight(pair, side, side_pack(side, &tensor));
         weight.bias = epilogue == EPILOGUE_NONE ? side_floats(side, bias, shape->n) : NULL;
         weight.scale = epilogue == EPILOGUE_ADD ? side_floats(side, scale, shape->n) : NULL;
         side->kernels->put(side->ctx, out, old, n_out * sizeof *old);
@@ -113,7 +109,7 @@ static void check_normed_product(struct pair *pair, const char *format, uint32_t
     float *old = pair_floats(pair, (size_t)rows * n), *normed_of[2];
     char what[128];
     BOTH(pair, (size_t)rows * n, out, {
-        struct weight weight = pack(pair, side, &tensor);
+        struct weight weight = pair_weight(pair, side, side_pack(side, &tensor));
         float *normed = side_floats(side, NULL, (size_t)rows * k);
         const float *from = side_floats(side, x, (size_t)rows * k);
         const float *gains = side_floats(side, gain, k);
@@ -133,7 +129,7 @@ static void check_normed_product(struct pair *pair, const char *format, uint32_t
     free(old);
 }
 
-void check_normed_products(struct pair *pair) {
+static void check_normed_products(struct pair *pair) {
     static const char *const formats[] = {"awq", "gptq4", "q4_1", "q8_0", "f16"};
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
         for (enum epilogue epilogue = EPILOGUE_NONE; epilogue <= EPILOGUE_SILU_MUL; epilogue++) {
@@ -147,7 +143,7 @@ void check_normed_products(struct pair *pair) {
 
 /* Quick: all but the largest shapes, and of every second shape and format one epilogue, not the same for all; the shape of many
  * outputs and rows (half of the time of all) for every fourth format. */
-void check_products(struct pair *pair, bool quick) {
+static void check_shapes(struct pair *pair, bool quick) {
     static const struct product shapes[] = {
         {72, 256, 1},     {72, 4608, 1},    {136, 3584, 2}, {64, 512, 2},    {200, 1536, 3},
         {136, 768, 4},    {72, 512, 7},     {1000, 512, 9}, {72, 1024, 17},  {264, 512, 33},
@@ -218,7 +214,7 @@ static void check_invariance(struct pair *pair, const char *format, uint32_t n, 
 }
 
 /* Of each tile there is a shape, whose inputs end within its stage. */
-void check_invariances(struct pair *pair, bool quick) {
+static void check_invariances(struct pair *pair, bool quick) {
     static const char *const formats[] = {"f16", "bf16", "awq", "gptq8", "q4_1", "q6_k"};
     for (size_t f = 0; f < sizeof formats / sizeof *formats; f++) {
         check_invariance(pair, formats[f], 200, 840, 150, EPILOGUE_SILU_MUL);
@@ -229,4 +225,10 @@ void check_invariances(struct pair *pair, bool quick) {
             check_invariance(pair, formats[f], 5120, 13696, 300, EPILOGUE_ADD);
         }
     }
+}
+
+void check_products(struct pair *pair, bool quick) {
+    check_invariances(pair, quick);
+    check_shapes(pair, quick);
+    check_normed_products(pair);
 }

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#define SIDE_ARRAYS_MAX 64
+#define SIDE_ARRAYS_MAX 96
 
 struct side {
     const struct kernels *kernels;
