@@ -396,18 +396,23 @@ int main(int argc, char **argv) {
     side_open(&pair.want, argv[2], &options);
     pair.near = strcmp(pair.got.kernels->numerics(pair.got.ctx),
                        pair.want.kernels->numerics(pair.want.ctx)) != 0;
+    uint32_t n_passed = 0, n_failed = 0;
     for (size_t p = 0; p < sizeof parts / sizeof *parts; p++)
         if (is_wanted(parts[p].name, argc, argv)) {
             uint32_t n_compared = pair.n_compared, n_different = pair.n_different;
             parts[p].check(&pair, quick);
+            n_compared = pair.n_compared - n_compared;
+            n_different = pair.n_different - n_different;
+            n_passed += n_compared > 0 && n_different == 0;
+            n_failed += n_different > 0;
             printf("{\"measure\": \"bits\", \"backend\": \"%s\", \"against\": \"%s\", "
                    "\"part\": \"%s\", \"compared\": %u, \"different\": %u}\n",
-                   argv[1], argv[2], parts[p].name, pair.n_compared - n_compared,
-                   pair.n_different - n_different);
+                   argv[1], argv[2], parts[p].name, n_compared, n_different);
         }
     side_close(&pair.got);
     side_close(&pair.want);
-    printf("bits: %s against %s: %u results compared, %u different\n", argv[1], argv[2],
-           pair.n_compared, pair.n_different);
-    return pair.n_different > 0 || pair.n_compared == 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+    printf("compared %u results of %s with those of %s, %u different\n", pair.n_compared, argv[1],
+           argv[2], pair.n_different);
+    printf("%u passed, %u failed, 0 skipped\n", n_passed, n_failed);
+    return n_failed > 0 || n_passed == 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -175,14 +175,18 @@ static void print_times(const struct bench *bench) {
     for (enum kind kind = SUM; kind < N_KINDS; kind++) {
         if (bench->ranks[0].us[kind][0] == 0)
             continue;
-        printf("| %s, %s |", way_names[bench->way], kind_names[kind]);
         for (int i = 0; i < N_LENGTHS; i++) {
             double us = 0;
             for (uint32_t rank = 0; rank < bench->n_ranks; rank++)
                 us = bench->ranks[rank].us[kind][i] > us ? bench->ranks[rank].us[kind][i] : us;
-            printf(" %.1f |", us);
+            char took[32] = "null"; /* an emulated device has no time */
+            if (strcmp(bench->kernels->name, "cuda-emu") != 0)
+                snprintf(took, sizeof took, "%.1f", us);
+            printf("{\"measure\": \"sums\", \"ranks\": %u, \"devices\": %u, \"way\": \"%s\", "
+                   "\"operation\": \"%s\", \"bytes\": %zu, \"us\": %s}\n",
+                   bench->n_ranks, bench->n_devices, way_names[bench->way], kind_names[kind],
+                   LENGTH(i), took);
         }
-        printf("\n");
     }
 }
 
@@ -223,11 +227,6 @@ int main(int argc, char **argv) {
                 RANKS_MOST);
         return EXIT_FAILURE;
     }
-    printf("us of a sum, %s:%s, %u ranks on %u devices\n\n| bytes |", kernels->name,
-           kernels->numerics_kind, n_ranks, n_devices);
-    for (int i = 0; i < N_LENGTHS; i++)
-        printf(" %zu |", LENGTH(i));
-    printf("\n|---|---|---|---|---|---|---|---|---|\n");
     for (enum way way = BY_MEMORY; way < N_WAYS; way++) {
         if (way == BY_NCCL && !getenv("TANDEM_NCCL"))
             continue;

@@ -45,7 +45,7 @@ done
 
 # The numbers must be the same bits in an optimised build too. Of the emulated backends each suite runs once: the exact one with
 # each access of its kernels looked at, the fast one plain; what is theirs alone ran in the dev build.
-build emu --target tandem tandem-router tandem-worker gpu_bits kbench sim
+build emu --target tandem tandem-router tandem-worker tandem-bench gpu_bits gpu_times gpu_sums kbench sim
 names=$(tests_of emu | grep -E '^(conform|kernels|family|transport|sim)' | grep -v '^conform_device' |
     awk '!/^kernels_cuda/ || /_watched$|_few|_tensor$/')
 # shellcheck disable=SC2046 # names, separated by blanks
@@ -60,10 +60,14 @@ for name in $names; do
     esac
     computes "emu/$name" "${subject}ctest --preset emu --no-tests=error -R '^$name\$' -V"
 done
-# What is done on a machine with a GPU, on the emulated one: bits of real shapes, whole models. Not under sanitizers: what they
-# say of the kernels, the suites say; of the workers, far_test.py on the backend far.
-step_limit_s=3600 computes gpu/rehearse "tests/gpu/run --rehearse --out '$out/gpu'"
-step_limit_s=600 computes gpu/rehearse_ranks "tests/gpu/run --rehearse --out '$out/gpu-ranks' ranks"
+# What is done on a machine with a GPU, on the emulated one: every step of tests/gpu/run with tiny shapes; then all bits, and whole
+# clusters. Not under sanitizers: what they say of the kernels, the suites say; of the workers, far_test.py on the backend far.
+works gpu/runner "$python tests/gpu/runner_test.py"
+step_limit_s=1800 works gpu/rehearse "tests/gpu/run --rehearse --out '$out/gpu'"
+for numerics in exact fast; do
+    step_limit_s=1800 computes "gpu/bits_$numerics" "build/emu/bin/gpu_bits cuda-emu:$numerics cpu quick"
+done
+step_limit_s=3600 works emu/far_test "$python tests/e2e/far_test.py cuda-emu"
 step_limit_s=1800 computes gpu/sass "$python tests/gpu/sass.py"
 
 sanitized waits dev daemons_test

@@ -1,0 +1,124 @@
+"""The phases of tests/gpu/run: what each answers, its budget of seconds, and its steps, the most valuable first.
+
+Steps in one list run beside each other on a GPU's machine. What a step takes is assumed until it was measured.
+"""
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from runner import Step
+
+EMULATED = 4  # a budget's factor on the emulator, where the machine's other work counts
+PROGRAMS = ["gpu_bits", "gpu_times", "gpu_sums", "tandem", "tandem-router", "tandem-worker", "tandem-bench"]
+PYTHON = next((path for path in (os.path.expanduser("~/.cache/tandem/check-venv/bin/python"), shutil.which("python3"))
+               if path and os.path.exists(path)), sys.executable)
+
+# Suites of the bundle: name, TANDEM_SUBJECT, seconds assumed. A suite whose tests share an opened device must not fork: a CUDA context
+# does not survive it.
+FAST_SUITES = [("conform_kernels_attend_fast", "{}:fast", 30), ("conform_kernels_rounded", "{}:fast", 30),
+               ("conform_kernels_rounded_ints", "{}:fast", 30), ("conform_kernels_attend_split", "{}:fast", 15)]
+SUITES = [("conform_kernels", "{}", 40), ("conform_kernels_attend", "{}:exact", 30), ("conform_kernels_moe", "{}", 30),
+          ("conform_kernels_layer", "{}:fast", 30), ("conform_kernels_sample", "{}", 30), ("conform_device", "", 10),
+          ("conform_device_kernels", "", 10), ("conform_device_share", "", 10), ("conform_family", "{}", 60)]
+RANKS_SUITES = [("conform_kernels_ranks", "{}:exact", 40), ("conform_kernels_parts", "{}:fast", 40)]
+
+
+def suites():
+    """The programs of all of them."""
+    return [f"test_{name}" for name, _, _ in FAST_SUITES + SUITES + RANKS_SUITES]
+
+
+@dataclass
+class Machine:
+    backend: str
+    bin: Path
+    tests: Path
+    build: str  # what scripts find as TANDEM_BUILD
+    n_gpus: int
+
+    @property
+    def emulated(self):
+        return self.backend == "cuda-emu"
+
+    def program(self, name, *arguments):
+        return [self.bin / name, *arguments]
+
+    def script(self, *arguments):
+        return [PYTHON, *arguments]
+
+
+@dataclass
+class Phase:
+    answers: str
+    seconds: int
+    steps: object
+
+
+def suite(machine, name, subject, takes_s, **env):
+    if subject:
+        env["TANDEM_SUBJECT"] = subject.format(machine.backend)
+    if name.startswith("conform_device"):
+        env["CK_FORK"] = "no"
+    about = f" ({subject.format(machine.backend)})" if subject else ""
+    return Step(name + about, [machine.tests / f"test_{name}"], takes_s, env=env)
+
+
+def bits(machine):
+    def step(title, numerics, takes_s, *arguments):
+        return Step(title, machine.program("gpu_bits", f"{machine.backend}:{numerics}", "cpu", *arguments), takes_s)
+    if machine.emulated:
+        return [[step("fast numerics: accuracy, and a row's bits beside any others", "fast", 30, "quick", "attend", "rows")],
+                [step("exact numerics: the CPU's bits", "exact", 30, "quick", "attend")],
+                [suite(machine, *FAST_SUITES[-1])]]
+    far = Step("clusters: every family, and hand-over between the GPU and the CPU",
+               machine.script("tests/e2e/far_test.py", machine.backend), 60, env={"TANDEM_BUILD": machine.build})
+    return [[step("fast numerics: accuracy, and a row's bits beside any others", "fast", 20),
+             *(suite(machine, *row) for row in FAST_SUITES),
+             step("exact numerics: the CPU's bits", "exact", 40)],
+            [far, *(suite(machine, *row) for row in SUITES)]]
+
+
+def speed(machine):
+    def times(model, numerics, *arguments):
+        return Step(f"times: {model}, {numerics} numerics",
+                    machine.program("gpu_times", f"{machine.backend}:{numerics}", "--model", model, *arguments), 30)
+    if machine.emulated:
+        return []
+    return [[Step("what the machine can do", machine.script("tests/gpu/machine.py"), 15)],
+            *([times(model, "fast")] for model in ("Mistral-7B", "Qwen-14B")),
+            *([times(model, "exact")] for model in ("Mistral-7B", "Qwen-14B"))]
+
+
+def ranks(machine):
+    """They take turns on the one GPU, where there is no other: beside nobody."""
+    env = {}
+    if machine.emulated:
+        env["TANDEM_NCCL"] = str((machine.tests / "libfake_nccl.so").resolve())  # that of the tests
+    else:
+        env["TANDEM_NCCL"] = os.environ.get("TANDEM_NCCL") or nccl_of_pytorch()
+        env.update(NCCL_MULTI_RANK_GPU_ENABLE="1", NCCL_DEBUG="WARN")  # from 2.30 on: several ranks on one GPU
+        if machine.n_gpus < 2:
+            env["TANDEM_RANKS_DEVICE"] = "0"
+    few = ["quick"] if machine.emulated else []
+    groups = []
+    for n in [2] + ([min(machine.n_gpus, 8)] if machine.n_gpus > 2 else []):
+        program = machine.program("gpu_sums", f"{machine.backend}:fast", n, machine.n_gpus, *few)
+        groups.append([Step(f"times of sums of {n} ranks, each way", program, 20, env=env)])
+    return groups + [[suite(machine, *row, **env)] for row in RANKS_SUITES]
+
+
+def nccl_of_pytorch():
+    try:
+        import nvidia.nccl
+    except ImportError:
+        return "libnccl.so.2"
+    return list(nvidia.nccl.__path__)[0] + "/lib/libnccl.so.2"
+
+
+TABLE = {
+    "bits": Phase("whether the GPU computes what the CPU and the emulator do", 230, bits),
+    "speed": Phase("how long kernels and steps take", 200, speed),
+    "ranks": Phase("what ranks add up, and how long that takes", 120, ranks),
+}

@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""What becomes of the steps of a phase: tests/gpu/runner.py with commands made for it. Prints "N passed, M failed, 0 skipped"."""
+import contextlib
+import io
+import json
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+from unittest import mock
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import runner  # noqa: E402
+from runner import Counts, Results, Step  # noqa: E402
+
+ONE = 'echo \'{"measure": "speed", "us": 1.5}\''
+HANGS = "while :; do sleep 1; done"
+
+
+def ran(*steps, seconds=60, beside=False):
+    """The counts, the records of measures, the outcomes by step, and gpu.md."""
+    with tempfile.TemporaryDirectory() as folder:
+        results, counts = Results(Path(folder)), Counts()
+        with contextlib.redirect_stdout(io.StringIO()):  # what it says of steps is not what this test says
+            runner.run_phase("phase", [list(steps)], seconds, results, counts, beside)
+        records = [json.loads(line) for line in (Path(folder) / "gpu.jsonl").read_text().splitlines()]
+        outcomes = {record["step"]: record for record in records if record["measure"] == "step"}
+        return counts, [record for record in records if record["measure"] != "step"], outcomes, results.markdown.read_text()
+
+
+def shell(title, text, **more):
+    return Step(title, ["sh", "-c", text], **{"takes_s": 0, **more})
+
+
+def a_measure_is_a_line_with_its_phase_and_step():
+    counts, measures, outcomes, markdown = ran(shell("good", f"{ONE}; echo text; echo '{{no json'; echo '{{\"us\": 2}}'"))
+    assert counts == Counts(passed=1), counts
+    assert measures == [{"phase": "phase", "step": "good", "measure": "speed", "us": 1.5}], measures
+    assert outcomes["good"]["tail"] == ["text", "{no json", '{"us": 2}'], outcomes
+    assert "| us |\n|---|\n| 1.5 |" in markdown, markdown
+
+
+def a_step_that_fails_fails_and_the_next_one_runs():
+    counts, _, outcomes, markdown = ran(shell("bad", "echo why; exit 3"), shell("good", "true"))
+    assert counts == Counts(passed=1, failed=1), counts
+    assert outcomes["bad"]["outcome"] == "failed" and outcomes["bad"]["why"] == "status 3", outcomes
+    assert "```\nwhy\n```" in markdown, markdown
+
+
+def what_a_step_measured_before_the_budget_ended_is_kept():
+    counts, measures, outcomes, _ = ran(shell("long", f"{ONE}; {HANGS}"), shell("late", ONE, takes_s=1), seconds=5)
+    assert counts == Counts(skipped=2), counts
+    assert len(measures) == 1 and measures[0]["step"] == "long", measures
+    assert outcomes["long"]["outcome"] == "cut", outcomes
+    assert outcomes["late"]["outcome"] == "left out" and outcomes["late"]["why"].startswith("no time"), outcomes
+
+
+def a_step_that_hangs_within_the_budget_fails():
+    counts, _, outcomes, _ = ran(shell("hangs", HANGS, limit_s=1))
+    assert counts == Counts(failed=1) and outcomes["hangs"]["why"] == "it hung", (counts, outcomes)
+
+
+def a_step_with_just_the_time_it_takes_begins():
+    with mock.patch.object(runner.time, "monotonic", lambda: 1000.0):
+        counts, _, outcomes, _ = ran(shell("fits", "true", takes_s=60), shell("does not", "true", takes_s=61))
+    assert outcomes["fits"]["outcome"] == "passed" and outcomes["does not"]["outcome"] == "left out", outcomes
+    assert counts == Counts(passed=1, skipped=1), counts
+
+
+def a_step_that_cannot_run_here_says_why():
+    counts, _, outcomes, _ = ran(shell("no tool", "exit 1", only_if="there is no ncu"), shell("says it", "echo SKIPPED it: no torch"))
+    assert counts == Counts(skipped=2), counts
+    assert outcomes["no tool"]["why"] == "there is no ncu" and outcomes["says it"]["why"] == "it: no torch", outcomes
+
+
+def steps_beside_each_other_all_count():
+    waits = "until [ -e {} ]; do sleep 0.1; done"
+    with tempfile.TemporaryDirectory() as folder:
+        mark = Path(folder) / "mark"
+        counts, measures, _, _ = ran(shell("first", f"{waits.format(mark)}; {ONE}"), shell("second", f"touch {mark}; {ONE}"), beside=True)
+    assert counts == Counts(passed=2) and len(measures) == 2, (counts, measures)
+
+
+FACTS = (a_measure_is_a_line_with_its_phase_and_step, a_step_that_fails_fails_and_the_next_one_runs,
+         what_a_step_measured_before_the_budget_ended_is_kept, a_step_that_hangs_within_the_budget_fails,
+         a_step_with_just_the_time_it_takes_begins, a_step_that_cannot_run_here_says_why, steps_beside_each_other_all_count)
+
+
+def main():
+    failed = 0
+    for fact in FACTS:
+        try:
+            fact()
+            print(f"ok      {fact.__name__}")
+        except Exception:
+            failed += 1
+            print(f"FAILED  {fact.__name__}\n{traceback.format_exc()}", end="")
+    print(f"{len(FACTS) - failed} passed, {failed} failed, 0 skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
