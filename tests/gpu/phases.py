@@ -37,6 +37,8 @@ class Machine:
     tests: Path
     build: str  # what scripts find as TANDEM_BUILD
     n_gpus: int
+    gpu: str  # the first one's name, as its driver has it
+    plan: Path  # what `kbench --plan --json` predicts
 
     @property
     def emulated(self):
@@ -81,14 +83,20 @@ def bits(machine):
 
 
 def speed(machine):
-    def times(model, numerics, *arguments):
-        return Step(f"times: {model}, {numerics} numerics",
-                    machine.program("gpu_times", f"{machine.backend}:{numerics}", "--model", model, *arguments), 30)
+    """Alone, one after the other."""
+    def times(mode, numerics, model, takes_s):
+        program = machine.program("gpu_times", mode, f"{machine.backend}:{numerics}", "--model", model)
+        if mode == "steps":
+            program = machine.script("tests/gpu/speed.py", machine.plan, machine.gpu, *program)
+        what = "whole steps" if mode == "steps" else "each operation by itself"
+        return [Step(f"{what}: {model}, {numerics} numerics", program, takes_s)]
     if machine.emulated:
-        return []
-    return [[Step("what the machine can do", machine.script("tests/gpu/machine.py"), 15)],
-            *([times(model, "fast")] for model in ("Mistral-7B", "Qwen-14B")),
-            *([times(model, "exact")] for model in ("Mistral-7B", "Qwen-14B"))]
+        return [times(mode, numerics, "tiny", 5) for mode in ("kernels", "steps") for numerics in ("fast", "exact")]
+    return [times("steps", "fast", "Mistral-7B", 10), times("kernels", "fast", "Mistral-7B", 15),
+            times("steps", "fast", "Qwen-14B", 20), times("kernels", "fast", "Qwen-14B", 25),
+            [Step("what the machine can do, by PyTorch", machine.script("tests/gpu/machine.py"), 15)],
+            times("steps", "exact", "Mistral-7B", 15), times("kernels", "exact", "Mistral-7B", 20),
+            times("steps", "fast", "ChatGLM3", 15), times("steps", "exact", "Qwen-14B", 30), times("steps", "fast", "72B AWQ", 40)]
 
 
 def ranks(machine):

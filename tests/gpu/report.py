@@ -27,7 +27,7 @@ def markdown(records):
     lines = ["# The CUDA backend on a GPU", ""]
     for machine in (record for record in records if record["measure"] == "machine"):
         what = "A rehearsal: no time is claimed. " if machine["rehearsal"] else ""
-        lines += [f"{what}{machine['name']}, {machine['cores']} cores, commit {machine['commit']}.", ""]
+        lines += [f"{what}{machine['gpus']} x {machine['name']}, {machine['cores']} cores, commit {machine['commit']}.", ""]
     for phase in dict.fromkeys(record["phase"] for record in records if "phase" in record):
         lines += [f"## {phase}", ""]
         mine = [record for record in records if record.get("phase") == phase]

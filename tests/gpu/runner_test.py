@@ -11,6 +11,7 @@ from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import runner  # noqa: E402
+import speed  # noqa: E402
 from runner import Counts, Results, Step  # noqa: E402
 
 ONE = 'echo \'{"measure": "speed", "us": 1.5}\''
@@ -81,9 +82,23 @@ def steps_beside_each_other_all_count():
     assert counts == Counts(passed=2) and len(measures) == 2, (counts, measures)
 
 
+def a_step_stands_beside_what_is_predicted_of_it():
+    lines = [{"device": device, "model": "M", "load": "decode", "ranks": ranks, "floor_ms": ms, "predicted_ms": 2 * ms}
+             for device, ranks, ms in (("h200", 1, 1.0), ("h200", 2, 9.0), ("a100-40", 1, 3.0), ("a100-80", 1, 4.0))]
+    text = "\n".join(map(json.dumps, lines))
+    step = {"measure": "whole step", "model": "M", "load": "decode", "ms": 2.0}
+    joined = json.loads(speed.join(json.dumps(step), speed.read_plan(text, "NVIDIA H200, 580.1, 143771 MiB")))
+    assert joined == {**step, "floor_ms": 1.0, "predicted_ms": 2.0, "share": 0.5}, joined
+    assert speed.read_plan(text, "NVIDIA A100-SXM4-80GB")["M", "decode"]["floor_ms"] == 4.0
+    assert speed.read_plan(text, "NVIDIA L4") == {}
+    for other in ("text", json.dumps({**step, "load": "prefill"}), '{"measure": "kernel"}', "[1]"):
+        assert speed.join(other, speed.read_plan(text, "H200")) == other
+
+
 FACTS = (a_measure_is_a_line_with_its_phase_and_step, a_step_that_fails_fails_and_the_next_one_runs,
          what_a_step_measured_before_the_budget_ended_is_kept, a_step_that_hangs_within_the_budget_fails,
-         a_step_with_just_the_time_it_takes_begins, a_step_that_cannot_run_here_says_why, steps_beside_each_other_all_count)
+         a_step_with_just_the_time_it_takes_begins, a_step_that_cannot_run_here_says_why, steps_beside_each_other_all_count,
+         a_step_stands_beside_what_is_predicted_of_it)
 
 
 def main():

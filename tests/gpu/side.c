@@ -25,13 +25,19 @@ void side_close(struct side *side) {
     side->kernels->close(side->ctx);
 }
 
-void side_clear(struct side *side) {
-    for (uint32_t i = 0; i < side->n_arrays; i++)
-        side->kernels->dealloc(side->ctx, side->arrays[i], side->n_bytes[i]);
-    side->n_arrays = 0;
+void side_drop(struct side *side, uint32_t n) {
+    while (side->n_arrays > n) {
+        side->n_arrays--;
+        side->kernels->dealloc(side->ctx, side->arrays[side->n_arrays],
+                               side->n_bytes[side->n_arrays]);
+    }
 }
 
-static void *side_take(struct side *side, size_t n_bytes) {
+void side_clear(struct side *side) {
+    side_drop(side, 0);
+}
+
+void *side_take(struct side *side, size_t n_bytes) {
     n_bytes += n_bytes == 0;
     void *memory = side->kernels->alloc(side->ctx, n_bytes);
     if (!memory || side->n_arrays == SIDE_ARRAYS_MAX)
@@ -54,6 +60,15 @@ void *side_put(struct side *side, const void *from, size_t n_bytes) {
     side->kernels->put(side->ctx, memory, poison, n_bytes);
     free(poison);
     return memory;
+}
+
+void side_copy(struct side *side, void *to, const void *from, size_t n_bytes) {
+    void *bytes = malloc(n_bytes);
+    if (!bytes)
+        give_up("a copy", "no memory");
+    side->kernels->get(side->ctx, bytes, from, n_bytes);
+    side->kernels->put(side->ctx, to, bytes, n_bytes);
+    free(bytes);
 }
 
 float *side_floats(struct side *side, const float *from, size_t n) {

@@ -18,7 +18,12 @@ struct side {
 /* Ends the program with a line when the backend does not open. */
 void side_open(struct side *side, const char *backend, const struct kernels_options *options);
 void side_close(struct side *side);
-void side_clear(struct side *side); /* gives all arrays back */
+void side_clear(struct side *side);            /* gives all arrays back */
+void side_drop(struct side *side, uint32_t n); /* all but the first n */
+
+void *side_take(struct side *side, size_t n_bytes); /* memory of the backend, as alloc() gives it */
+/* Between two places of the backend's memory, by way of the host's. */
+void side_copy(struct side *side, void *to, const void *from, size_t n_bytes);
 
 /* n_bytes of memory of the backend with a copy of `from`, or (NULL) filled with 0xee. */
 void *side_put(struct side *side, const void *from, size_t n_bytes);

@@ -117,7 +117,7 @@ static void usage(FILE *to) {
     fprintf(to, "kbench [--backend cpu] [--isa scalar|avx2|avx512] [--threads N] "
                 "[--only shapes|attend|moe] [--format NAME]\n"
                 "       kbench --plan [--device NAME] [--code FILE] [--only PART] [--tp N,...] "
-                "[--link nvlink|pcie]\n"
+                "[--link nvlink|pcie] [--json]\n"
                 "Times the kernels against the machine's read bandwidth and integer peak; --plan "
                 "prints what the CUDA\n"
                 "backend launches at the shapes of the reference models (FILE: of "
@@ -135,13 +135,19 @@ static int print_plan(const struct kbench_options *options) {
 }
 
 int main(int argc, char **argv) {
-    static const struct option names[] = {
-        {"backend", required_argument, NULL, 'b'}, {"isa", required_argument, NULL, 'i'},
-        {"threads", required_argument, NULL, 't'}, {"only", required_argument, NULL, 'o'},
-        {"format", required_argument, NULL, 'f'},  {"plan", no_argument, NULL, 'p'},
-        {"tp", required_argument, NULL, 'n'},      {"link", required_argument, NULL, 'l'},
-        {"device", required_argument, NULL, 'd'},  {"code", required_argument, NULL, 'c'},
-        {"help", no_argument, NULL, 'h'},          {0}};
+    static const struct option names[] = {{"backend", required_argument, NULL, 'b'},
+                                          {"isa", required_argument, NULL, 'i'},
+                                          {"threads", required_argument, NULL, 't'},
+                                          {"only", required_argument, NULL, 'o'},
+                                          {"format", required_argument, NULL, 'f'},
+                                          {"plan", no_argument, NULL, 'p'},
+                                          {"tp", required_argument, NULL, 'n'},
+                                          {"link", required_argument, NULL, 'l'},
+                                          {"device", required_argument, NULL, 'd'},
+                                          {"code", required_argument, NULL, 'c'},
+                                          {"json", no_argument, NULL, 'j'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {0}};
     struct kbench_options options = {.backend = "cpu", .of_plan = {.device = "h100", .tp = "1"}};
     exit_checks_stdout();
     for (int c; (c = getopt_long(argc, argv, "", names, NULL)) != -1;) {
@@ -157,6 +163,8 @@ int main(int argc, char **argv) {
             options.of_plan.only = optarg;
         else if (c == 'p')
             options.plan = true;
+        else if (c == 'j')
+            options.of_plan.json = true;
         else if (c == 'n')
             options.of_plan.tp = optarg;
         else if (c == 'l')

@@ -4,6 +4,7 @@
 #include "kernels/cuda/launch.h"
 #include "kernels/kernels.h"
 #include "tools/kbench/launches.h"
+#include "tools/kbench/plan_shapes.h"
 #include "tools/kbench/shapes.h"
 #include "tools/kbench/tensor.h"
 #include "worker/device/device.h"
@@ -17,34 +18,10 @@
 #define PCIE_BYTES_S   64e9
 #define NVLINK_BYTES_S 600e9
 
-struct shape {
-    const char *name, *format, *head_format;
-    uint32_t dim, n_heads, n_kv_heads, head_dim, inner, n_vocab;
-    uint32_t n_experts, n_active, expert_inner;
-};
-static const struct shape shapes[] = {
-    {"Mistral-7B AWQ", "awq", "f16", 4096, 32, 8, 128, 14336, 32000, 0, 0, 0},
-    {"Baichuan2-13B GPTQ", "gptq4", "f16", 5120, 40, 40, 128, 13696, 125696, 0, 0, 0},
-    {"Qwen-14B F16", "f16", "f16", 5120, 40, 40, 128, 13696, 152064, 0, 0, 0},
-    {"ChatGLM3-6B F16", "f16", "f16", 4096, 32, 2, 128, 13696, 65024, 0, 0, 0},
-    {"Qwen2-57B-A14B F16", "f16", "f16", 3584, 28, 4, 128, 20480, 151936, 64, 8, 2560},
-    {"Qwen2-72B F16", "f16", "f16", 8192, 64, 8, 128, 29568, 152064, 0, 0, 0},
-    {"Qwen2-72B AWQ", "awq", "f16", 8192, 64, 8, 128, 29568, 152064, 0, 0, 0},
-    {"Qwen2-72B GPTQ-Int8", "gptq8", "f16", 8192, 64, 8, 128, 29568, 152064, 0, 0, 0},
-};
-
-static const struct load {
-    const char *name;
-    uint32_t n_seqs, n_tokens, position; /* tokens of each sequence, the first one's position */
-} loads[] = {{"decode, 1 at 512", 1, 1, 512},
-             {"decode, 16 at 512", 16, 1, 512},
-             {"decode, 64 at 512", 64, 1, 512},
-             {"prefill, 2048", 1, 2048, 0}};
-
 #define RANKS_MAX  8
 #define CONTEXT    2048
-#define TOKENS_MAX 2048
-#define SEQS_MAX   64
+#define TOKENS_MAX PLAN_TOKENS_MAX
+#define SEQS_MAX   PLAN_SEQS_MAX
 
 struct packed {
     struct weight weight;
@@ -53,7 +30,7 @@ struct packed {
 
 struct plan {
     const struct device *gpu;
-    const struct shape *shape; /* of a rank */
+    const struct plan_shape *shape; /* of a rank */
     const struct kernels *kernels;
     struct kernels_ctx *ctx; /* rank 0's, the first of `all` */
     struct kernels_ctx *all[RANKS_MAX];
@@ -61,6 +38,7 @@ struct plan {
     uint32_t tp;
     double link_bytes_s; /* between the ranks' devices, both directions together */
     struct launches launches;
+    bool json;     /* a line for each step of fast numerics, and nothing else */
     bool goes_on;  /* operations wait for the next one, as in a step: nothing is said of them */
     bool failed;   /* the emulated device: a launch that no GPU takes */
     double bytes;  /* that the operation must move */
@@ -143,8 +121,9 @@ static void norm(struct plan *plan, uint32_t n_rows) {
     end_operation(plan, "norm");
 }
 
-static void attention(struct plan *plan, const struct kernels_step *step, const struct load *load) {
-    const struct shape *shape = plan->shape;
+static void attention(struct plan *plan, const struct kernels_step *step,
+                      const struct plan_load *load) {
+    const struct plan_shape *shape = plan->shape;
     uint32_t n = step->batch.n_tokens;
     double seen_keys = 0, keys = (double)load->n_seqs * (load->position + load->n_tokens);
     for (uint32_t i = 0; i < load->n_tokens; i++)
@@ -169,7 +148,7 @@ static bool rounds(const struct plan *plan) {
 
 static void experts(struct plan *plan, enum place out, uint32_t n_rows) {
     static uint32_t ids[1];
-    const struct shape *shape = plan->shape;
+    const struct plan_shape *shape = plan->shape;
     struct weight gate_up[64], down[64];
     double touched = fmin(shape->n_experts, (double)n_rows * shape->n_active);
     for (uint32_t e = 0; e < shape->n_experts; e++) {
@@ -199,8 +178,9 @@ static void add_up(struct plan *plan, uint32_t n_rows) {
     end_operation(plan, "sum");
 }
 
-static void layer(struct plan *plan, const struct kernels_step *step, const struct load *load) {
-    const struct shape *shape = plan->shape;
+static void layer(struct plan *plan, const struct kernels_step *step,
+                  const struct plan_load *load) {
+    const struct plan_shape *shape = plan->shape;
     uint32_t n = step->batch.n_tokens, width = shape->n_heads * shape->head_dim;
     uint32_t qkv = width + 2 * shape->n_kv_heads * shape->head_dim;
     enum place part = rounds(plan) ? PART : X;
@@ -220,8 +200,8 @@ static void layer(struct plan *plan, const struct kernels_step *step, const stru
 }
 
 static void layer_and_head(struct plan *plan, const struct kernels_step *step,
-                           const struct load *load) {
-    const struct shape *shape = plan->shape;
+                           const struct plan_load *load) {
+    const struct plan_shape *shape = plan->shape;
     plan->sums_s = plan->products_s = 0;
     layer(plan, step, load);
     printf("  the layer: at best %.1f us, and %.1f us of sums over %u ranks\n",
@@ -231,8 +211,8 @@ static void layer_and_head(struct plan *plan, const struct kernels_step *step,
 }
 
 /* What a step of so many layers launches. */
-static uint32_t launch_chain(struct plan *plan, struct kernels_step step, const struct load *load,
-                             uint32_t n_layers) {
+static uint32_t launch_chain(struct plan *plan, struct kernels_step step,
+                             const struct plan_load *load, uint32_t n_layers) {
     plan->launches.n_names = 0;
     plan->sums_s = plan->products_s = plan->crossed = 0;
     plan->kernels->step_begin(plan->ctx, &step);
@@ -243,11 +223,33 @@ static uint32_t launch_chain(struct plan *plan, struct kernels_step step, const 
     return plan->launches.n_names;
 }
 
+/* What the roofs and the launches of a step come to, for whoever measures one (tests/gpu/run). */
+static void print_predicted(struct plan *plan, const struct plan_load *load, uint32_t n_launches) {
+    const struct plan_shape *shape = plan->shape;
+    double layer_us = (plan->products_s + plan->sums_s) / 3 * 1e6, begun = plan->products_s;
+    product(plan, "head", &plan->head, LOGITS, shape->n_vocab, NORMED, shape->dim, load->n_seqs,
+            EPILOGUE_NONE);
+    if (plan->kernels->step_end(plan->ctx) != STATUS_OK)
+        plan->failed = true;
+    double head_us = (plan->products_s - begun) * 1e6, n_layers = shape->n_layers;
+    double launches_us = n_layers * n_launches * plan->gpu->kernel_us;
+    printf("{\"measure\": \"predicted\", \"device\": \"%s\", \"model\": \"%s\", \"load\": "
+           "\"%s\", \"ranks\": %u, \"launches\": %u, \"floor_ms\": %.3f, \"predicted_ms\": "
+           "%.3f}\n",
+           plan->gpu->name, shape->name, load->name, plan->tp, n_launches,
+           (n_layers * layer_us + head_us) * 1e-3,
+           (n_layers * layer_us + head_us + launches_us) * 1e-3);
+}
+
 /* A layer within a step, whose operations wait for each other: as it is in a graph. */
 static void print_chain(struct plan *plan, const struct kernels_step *step,
-                        const struct load *load) {
+                        const struct plan_load *load) {
     uint32_t n_two = launch_chain(plan, *step, load, 2);
     uint32_t n = launch_chain(plan, *step, load, 3) - n_two;
+    if (plan->json) {
+        print_predicted(plan, load, n);
+        return;
+    }
     printf("%s, %s, of %u ranks, in a step of fast numerics: %u launches a layer:",
            plan->shape->name, load->name, plan->tp, n);
     for (uint32_t i = 0; i < n && n + i < CHAIN_MAX; i++)
@@ -259,7 +261,7 @@ static void print_chain(struct plan *plan, const struct kernels_step *step,
     printf("\n");
 }
 
-static void print_load(struct plan *plan, const struct load *load) {
+static void print_load(struct plan *plan, const struct plan_load *load) {
     static uint32_t ids[TOKENS_MAX], positions[TOKENS_MAX], begins[SEQS_MAX + 1], rows[SEQS_MAX];
     static uint32_t blocks[SEQS_MAX * CONTEXT / KV_BLOCK_TOKENS];
     for (uint32_t s = 0; s < load->n_seqs; s++) {
@@ -291,8 +293,8 @@ static uint32_t share_of(const struct plan *plan, uint32_t n) {
 }
 
 /* Of the first rank, which has no less than any other. */
-static struct shape cut(const struct plan *plan, const struct shape *whole) {
-    struct shape shape = *whole;
+static struct plan_shape cut(const struct plan *plan, const struct plan_shape *whole) {
+    struct plan_shape shape = *whole;
     shape.n_heads = share_of(plan, whole->n_heads);
     shape.n_kv_heads = share_of(plan, whole->n_kv_heads);
     shape.inner = share_of(plan, whole->inner);
@@ -302,7 +304,7 @@ static struct shape cut(const struct plan *plan, const struct shape *whole) {
 }
 
 static enum status open_ranks(struct plan *plan, struct error *error) {
-    const struct shape *shape = plan->shape;
+    const struct plan_shape *shape = plan->shape;
     struct kernels_options options = {
         .n_threads = 1,
         .no_graphs = true, /* launches are shown as they are called */
@@ -327,8 +329,8 @@ static enum status open_ranks(struct plan *plan, struct error *error) {
 }
 
 /* Operations one by one in exact numerics, then in a row in fast ones. */
-static bool print_shape(struct plan *plan, const struct shape *whole, bool goes_on) {
-    struct shape shape = cut(plan, whole);
+static bool print_shape(struct plan *plan, const struct plan_shape *whole, bool goes_on) {
+    struct plan_shape shape = cut(plan, whole);
     struct emu_watch watch = {goes_on ? launches_name : launches_seen, &plan->launches};
     struct error error = {0};
     plan->shape = &shape;
@@ -338,8 +340,8 @@ static bool print_shape(struct plan *plan, const struct shape *whole, bool goes_
     bool good = open_ranks(plan, &error) == STATUS_OK;
     if (!good)
         fprintf(stderr, "kbench: %s: %s\n", shape.name, error.text);
-    for (size_t i = 0; good && i < sizeof loads / sizeof *loads; i++)
-        print_load(plan, &loads[i]);
+    for (size_t i = 0; good && i < PLAN_LOADS; i++)
+        print_load(plan, &plan_loads[i]);
     for (uint32_t rank = 0; rank < plan->tp; rank++) {
         if (plan->all[rank])
             plan->kernels->close(plan->all[rank]);
@@ -370,16 +372,11 @@ static double rate_of(const struct device *gpu, const char *link) {
     return own ? gpu->link_bytes_s : strcmp(link, "pcie") == 0 ? PCIE_BYTES_S : NVLINK_BYTES_S;
 }
 
-int plan_print(const struct plan_options *options) {
+static int print_device(const struct plan_options *options, const struct device *gpu) {
     static struct plan plan;
     uint32_t sizes[RANKS_MAX], n_sizes;
     bool good = true;
-    plan.gpu = device_find(options->device);
-    if (!plan.gpu) {
-        fprintf(stderr, "kbench: --device: '%s' is not one of %s\n", options->device,
-                device_names());
-        return EXIT_CONFIG;
-    }
+    plan.gpu = gpu;
     plan.link_bytes_s = options->link ? rate_of(plan.gpu, options->link) : plan.gpu->link_bytes_s;
     if (!read_sizes(options->tp, sizes, &n_sizes) || plan.link_bytes_s == 0) {
         fprintf(stderr, "kbench: --tp: numbers up to %d (1,2,4); --link: nvlink or pcie\n",
@@ -392,14 +389,33 @@ int plan_print(const struct plan_options *options) {
         return EXIT_CONFIG;
     }
     plan.launches.gpu = plan.gpu;
+    plan.json = options->json;
     setenv("TANDEM_EMU_MEMORY", "16g", 0);
-    for (size_t i = 0; good && i < n_sizes * (sizeof shapes / sizeof *shapes); i++) {
-        const struct shape *shape = &shapes[i / n_sizes];
+    for (size_t i = 0; good && i < n_sizes * PLAN_SHAPES; i++) {
+        const struct plan_shape *shape = &plan_shapes[i / n_sizes];
         plan.tp = sizes[i % n_sizes];
         if (!options->only || strstr(shape->name, options->only))
-            good = print_shape(&plan, shape, false) && print_shape(&plan, shape, true);
+            good =
+                (plan.json || print_shape(&plan, shape, false)) && print_shape(&plan, shape, true);
     }
+    if (plan.json)
+        return good && !plan.failed ? EXIT_SUCCESS : EXIT_FAILURE;
     printf("%u launches, of which %u cannot reach 80 %% of what the device does at best\n",
            plan.launches.n, plan.launches.n_short);
     return good && !plan.failed && plan.launches.n > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+int plan_print(const struct plan_options *options) {
+    const struct device *gpu = device_find(options->device);
+    int status = EXIT_SUCCESS;
+    if (strcmp(options->device, "all") == 0) {
+        for (gpu = device_table; gpu->name && status == EXIT_SUCCESS; gpu++)
+            status = print_device(options, gpu);
+        return status;
+    }
+    if (gpu)
+        return print_device(options, gpu);
+    fprintf(stderr, "kbench: --device: '%s' is not one of all, %s\n", options->device,
+            device_names());
+    return EXIT_CONFIG;
 }

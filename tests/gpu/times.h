@@ -1,0 +1,76 @@
+/* tests/gpu/times.h: what the files of gpu_times share: models by their shapes, with random weights, and how long what takes. */
+#pragma once
+
+#include "tests/gpu/rates.h"
+#include "tests/gpu/side.h"
+
+#include <stdbool.h>
+
+struct times_shape {
+    const char *name;
+    const char *format;      /* of the layers' matrices */
+    const char *head_format; /* of the output head */
+    uint32_t dim, n_heads, n_kv_heads, head_dim, inner, n_layers, n_vocab;
+};
+extern const struct times_shape times_shapes[]; /* ends with one without a name */
+
+/* What is timed: models and loads whose names hold these, or (NULL) all. */
+struct times_wish {
+    const char *backend;
+    const char *model;
+    const char *load;      /* of steps */
+    const char *operation; /* of kernels: its whole name */
+    uint32_t rows;         /* of kernels; 0: each of some numbers */
+    uint32_t n_layers;     /* of steps; 0: the model's */
+    bool no_graphs;
+    bool emulated;      /* nothing is said of time, and little is done */
+    struct rates rates; /* of the device */
+};
+
+/* One token of each of n_seqs sequences, or n_tokens of one. */
+struct times_load {
+    const char *name;
+    uint32_t n_seqs;
+    uint32_t n_tokens; /* of each */
+    uint32_t position; /* of the first */
+};
+
+/* A backend's context for a model, and the arrays of a step. */
+struct times_bench {
+    struct side side;
+    const struct times_shape *shape;
+    uint32_t context, n_blocks, seqs_max, tokens_max;
+    size_t block_bytes;
+    float *x, *normed, *qkv, *attn, *inner, *logits, *gain, *tables;
+    unsigned char *kv; /* n_blocks of it, for each of TIMES_LAYERS layers */
+};
+#define TIMES_LAYERS 2 /* whose weights and KV take turns */
+
+void times_open(struct times_bench *bench, const struct times_wish *wish,
+                const struct times_shape *shape);
+void times_close(struct times_bench *bench);
+
+bool times_wants(const struct times_wish *wish, const struct times_shape *shape);
+
+/* A random matrix; it lasts as long as the side's arrays do. n_bytes: how many it takes. */
+struct weight times_weight(struct side *side, const char *format, uint32_t n, uint32_t k,
+                           size_t *n_bytes);
+uint32_t times_qkv(const struct times_shape *shape);         /* outputs of the first product */
+struct kernels_kv times_kv(const struct times_bench *bench); /* of the first layer */
+struct rope times_rope(const struct times_bench *bench);
+
+/* Runs `layers` in a step of this load, between its begin and its end. Answers the seconds of all. */
+double times_step(struct times_bench *bench, const struct times_load *load,
+                  void (*layers)(struct times_bench *bench, const struct kernels_step *step,
+                                 void *context),
+                  void *context);
+/* The median of several such steps, after those in which a graph is made. */
+double times_steps_median(struct times_bench *bench, const struct times_wish *wish,
+                          const struct times_load *load,
+                          void (*layers)(struct times_bench *bench, const struct kernels_step *step,
+                                         void *context),
+                          void *context);
+
+/* The modes of gpu_times. */
+void times_models(const struct times_wish *wish);  /* whole steps */
+void times_kernels(const struct times_wish *wish); /* each operation by itself */
