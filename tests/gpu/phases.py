@@ -92,11 +92,19 @@ def speed(machine):
         return [Step(f"{what}: {model}, {numerics} numerics", program, takes_s)]
     if machine.emulated:
         return [times(mode, numerics, "tiny", 5) for mode in ("kernels", "steps") for numerics in ("fast", "exact")]
-    return [times("steps", "fast", "Mistral-7B", 10), times("kernels", "fast", "Mistral-7B", 15),
+    return [times("steps", "fast", "Mistral-7B AWQ", 10), times("kernels", "fast", "Mistral-7B AWQ", 15),
             times("steps", "fast", "Qwen-14B", 20), times("kernels", "fast", "Qwen-14B", 25),
             [Step("what the machine can do, by PyTorch", machine.script("tests/gpu/machine.py"), 15)],
-            times("steps", "exact", "Mistral-7B", 15), times("kernels", "exact", "Mistral-7B", 20),
+            times("steps", "exact", "Mistral-7B AWQ", 15), times("kernels", "exact", "Mistral-7B AWQ", 20),
             times("steps", "fast", "ChatGLM3", 15), times("steps", "exact", "Qwen-14B", 30), times("steps", "fast", "72B AWQ", 40)]
+
+
+def serve(machine):
+    """Alone: the host's threads are what is asked of."""
+    def served(bits):
+        return [Step(f"a cluster of Mistral-7B's shapes, {bits} bits", machine.script("tests/gpu/serve.py", machine.backend, machine.bin, bits),
+                     60, env={"TANDEM_BUILD": machine.build})]
+    return [served(4), served(16)]
 
 
 def ranks(machine):
@@ -128,5 +136,6 @@ def nccl_of_pytorch():
 TABLE = {
     "bits": Phase("whether the GPU computes what the CPU and the emulator do", 230, bits),
     "speed": Phase("how long kernels and steps take", 200, speed),
+    "serve": Phase("what a served token takes beside the kernels alone", 150, serve),
     "ranks": Phase("what ranks add up, and how long that takes", 120, ranks),
 }
