@@ -21,7 +21,7 @@ from tests.models import reference  # noqa: E402
 
 MODEL = "Mistral-7B-OpenOrca-AWQ"
 # The shape of gpu_times' tiny models.
-TINY = dict(hidden_size=256, intermediate_size=384, num_attention_heads=4, num_key_value_heads=2, num_hidden_layers=2, vocab_size=512,
+TINY = dict(hidden_size=256, intermediate_size=1152, num_attention_heads=4, num_key_value_heads=2, num_hidden_layers=2, vocab_size=512,
             eos_token_id=2)
 LIMIT_S = 100  # of one load
 

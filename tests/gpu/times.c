@@ -1,5 +1,5 @@
-/* tests/gpu/times.c: how long what takes on a GPU: what the machine does at best (rates), operations by themselves (kernels), and whole
- * steps of models (steps). Each measure is a line of JSON. On the
+/* tests/gpu/times.c: how long what takes on a GPU: what the machine does at best (rates), operations by themselves (kernels), whole
+ * steps of models (steps), and products in every way that they may be cut into blocks (cuts). Each measure is a line of JSON. On the
  * emulator all of it runs with tiny shapes, and no time is said. */
 #include "tests/gpu/times.h"
 
@@ -8,7 +8,7 @@
 #include <string.h>
 
 static const char usage[] =
-    "usage: gpu_times rates|kernels|steps BACKEND[:NUMERICS] [--model TEXT] [--load TEXT] "
+    "usage: gpu_times rates|kernels|steps|cuts BACKEND[:NUMERICS] [--model TEXT] [--load TEXT] "
     "[--layers N]\n"
     "       [--operation NAME] [--rows N] [--no-graphs]\n";
 
@@ -60,7 +60,10 @@ static void times_rates(const struct times_wish *wish) {
 static const struct {
     const char *name;
     void (*run)(const struct times_wish *wish);
-} modes[] = {{"rates", times_rates}, {"kernels", times_kernels}, {"steps", times_models}};
+} modes[] = {{"rates", times_rates},
+             {"kernels", times_kernels},
+             {"steps", times_models},
+             {"cuts", times_cuts}};
 
 int main(int argc, char **argv) {
     struct times_wish wish = {.backend = argc > 2 ? argv[2] : ""};

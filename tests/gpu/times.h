@@ -71,6 +71,53 @@ double times_steps_median(struct times_bench *bench, const struct times_wish *wi
                                          void *context),
                           void *context);
 
+/* An operation by itself (times_kernels.c). */
+enum times_kind { TIMES_PRODUCT, TIMES_NORM, TIMES_ROPE, TIMES_ATTEND };
+
+struct times_operation {
+    const char *name;
+    enum times_kind kind;
+    uint32_t n, k; /* of a product */
+    enum epilogue epilogue;
+    bool of_head;
+};
+#define TIMES_OPERATIONS 8
+/* Those of a layer and the head, those that take longest first. */
+void times_list(const struct times_shape *shape, struct times_operation list[TIMES_OPERATIONS]);
+
+/* How often an operation is run, and on what. */
+struct times_run {
+    const struct times_operation *operation;
+    const struct times_load *load;
+    struct weight weight;
+    size_t weight_bytes;
+    size_t n_copies;  /* of the weight, `weight_bytes` apart */
+    size_t kv_places; /* of the first block, kv_bytes apart */
+    size_t kv_bytes;  /* of a step's blocks */
+    uint32_t n_times;
+};
+extern const struct times_load times_loads[], times_tiny_loads[]; /* end with one without a name */
+bool times_wants_run(const struct times_wish *wish, const struct times_operation *operation,
+                     const struct times_load *load);
+/* Copies of the product's matrix, one behind the other, that no cache holds. */
+void times_make_copies(struct times_bench *bench, const struct times_wish *wish,
+                       struct times_run *run);
+/* Bytes that the operation must move, and multiplications and additions on tensor cores. */
+void times_work(const struct times_bench *bench, const struct times_run *run, double *bytes,
+                double *ops);
+/* How often an operation that takes `best` seconds at best is run for one measure. */
+uint32_t times_count(const struct times_wish *wish, double best);
+/* Seconds of one, from the times of two steps with so many and three times as many. */
+double times_run_seconds(struct times_bench *bench, const struct times_wish *wish,
+                         struct times_run *run, uint32_t n_times);
+/* What times_step() runs: run->n_times of the operation, `context` being the run. */
+void times_run_operations(struct times_bench *bench, const struct kernels_step *step,
+                          void *context);
+/* Where the product's results lie, and how many they are a row. */
+float *times_out(const struct times_bench *bench, const struct times_operation *operation,
+                 uint32_t *width);
+
 /* The modes of gpu_times. */
 void times_models(const struct times_wish *wish);  /* whole steps */
 void times_kernels(const struct times_wish *wish); /* each operation by itself */
+void times_cuts(const struct times_wish *wish);    /* products in each shape of a launch */

@@ -13,48 +13,33 @@
 #define LASTS_S       3e-3                /* of the operations that are timed, at best */
 #define MOST_TIMES    200                 /* of an operation */
 
-enum kind { PRODUCT, NORM, ROPE, ATTEND };
+float *times_out(const struct times_bench *bench, const struct times_operation *operation,
+                 uint32_t *width) {
+    *width = operation->epilogue == EPILOGUE_SILU_MUL ? operation->n / 2 : operation->n;
+    if (operation->of_head)
+        return bench->logits;
+    return operation->epilogue == EPILOGUE_ADD        ? bench->x
+           : operation->epilogue == EPILOGUE_SILU_MUL ? bench->inner
+                                                      : bench->qkv;
+}
 
-struct operation {
-    const char *name;
-    enum kind kind;
-    uint32_t n, k; /* of a product */
-    enum epilogue epilogue;
-    bool of_head;
-};
-
-/* How often an operation is run, and on what. */
-struct run {
-    const struct operation *operation;
-    const struct times_load *load;
-    struct weight weight;
-    size_t weight_bytes;
-    size_t n_copies;  /* of the weight, `weight_bytes` apart */
-    size_t kv_places; /* of the first block, kv_bytes apart */
-    size_t kv_bytes;  /* of a step's blocks */
-    uint32_t n_times;
-};
-
-static void call_product(struct times_bench *bench, const struct run *run, uint32_t n_rows,
+static void call_product(struct times_bench *bench, const struct times_run *run, uint32_t n_rows,
                          uint32_t i) {
-    const struct operation *operation = run->operation;
+    const struct times_operation *operation = run->operation;
     struct weight weight = run->weight;
-    const float *x = operation->k == bench->shape->inner   ? bench->inner
-                     : operation->epilogue == EPILOGUE_ADD ? bench->attn
-                                                           : bench->normed;
-    float *out = operation->of_head                         ? bench->logits
-                 : operation->epilogue == EPILOGUE_ADD      ? bench->x
-                 : operation->epilogue == EPILOGUE_SILU_MUL ? bench->inner
-                                                            : bench->qkv;
-    uint32_t width = operation->epilogue == EPILOGUE_SILU_MUL ? operation->n / 2 : operation->n;
+    const float *x = bench->normed;
+    uint32_t width;
+    float *out = times_out(bench, operation, &width);
+    if (operation->epilogue == EPILOGUE_ADD)
+        x = operation->k == bench->shape->inner ? bench->inner : bench->attn;
     weight.data = (const char *)weight.data + i % run->n_copies * run->weight_bytes;
     bench->side.kernels->linear(bench->side.ctx, out, width, x, &weight, n_rows,
                                 operation->epilogue);
 }
 
-static void run_operations(struct times_bench *bench, const struct kernels_step *step,
-                           void *context) {
-    const struct run *run = context;
+void times_run_operations(struct times_bench *bench, const struct kernels_step *step,
+                          void *context) {
+    const struct times_run *run = context;
     const struct kernels *k = bench->side.kernels;
     struct kernels_ctx *ctx = bench->side.ctx;
     struct kernels_kv kv = times_kv(bench);
@@ -62,20 +47,19 @@ static void run_operations(struct times_bench *bench, const struct kernels_step 
     uint32_t n = step->batch.n_tokens;
     for (uint32_t i = 0; i < run->n_times; i++) {
         kv.base = bench->kv + i % run->kv_places * run->kv_bytes;
-        if (run->operation->kind == PRODUCT)
+        if (run->operation->kind == TIMES_PRODUCT)
             call_product(bench, run, n, i);
-        else if (run->operation->kind == NORM)
+        else if (run->operation->kind == TIMES_NORM)
             k->norm(ctx, bench->normed, bench->x, bench->gain, 1e-5f, n, bench->shape->dim);
-        else if (run->operation->kind == ROPE)
+        else if (run->operation->kind == TIMES_ROPE)
             k->rope_kv(ctx, bench->qkv, &step->batch, &rope, &kv);
         else
             k->attend(ctx, bench->attn, bench->qkv, &step->batch, &kv, 0.088f, NULL, 0);
     }
 }
 
-/* Bytes that the operation must move, and multiplications and additions on tensor cores. */
-static void work_of(const struct times_bench *bench, const struct run *run, double *bytes,
-                    double *ops) {
+void times_work(const struct times_bench *bench, const struct times_run *run, double *bytes,
+                double *ops) {
     const struct times_shape *shape = bench->shape;
     const struct times_load *load = run->load;
     double rows = (double)load->n_seqs * load->n_tokens, seen = 0;
@@ -85,42 +69,47 @@ static void work_of(const struct times_bench *bench, const struct run *run, doub
         seen += (double)load->n_seqs * (load->position + i + 1);
     *ops = 0;
     switch (run->operation->kind) {
-    case PRODUCT:
+    case TIMES_PRODUCT:
         *bytes =
             (double)run->weight_bytes + 4 * rows * ((double)run->operation->k + run->operation->n);
         *ops = 2 * rows * run->operation->n * run->operation->k;
         return;
-    case NORM:
+    case TIMES_NORM:
         *bytes = 8 * rows * shape->dim;
         return;
-    case ROPE:
+    case TIMES_ROPE:
         *bytes = 8 * rows * times_qkv(shape);
         return;
-    case ATTEND:
+    case TIMES_ATTEND:
         *bytes = 4 * keys * shape->n_kv_heads * shape->head_dim + 8 * rows * width;
         *ops = 4 * seen * width;
     }
 }
 
-static double seconds_of(struct times_bench *bench, const struct times_wish *wish, struct run *run,
-                         uint32_t n_times) {
+double times_run_seconds(struct times_bench *bench, const struct times_wish *wish,
+                         struct times_run *run, uint32_t n_times) {
     run->n_times = n_times;
-    double few = times_steps_median(bench, wish, run->load, run_operations, run);
+    double few = times_steps_median(bench, wish, run->load, times_run_operations, run);
     run->n_times = 3 * n_times;
-    double many = times_steps_median(bench, wish, run->load, run_operations, run);
+    double many = times_steps_median(bench, wish, run->load, times_run_operations, run);
     return (many - few) / (2 * n_times);
 }
 
+uint32_t times_count(const struct times_wish *wish, double best) {
+    double wanted = LASTS_S / fmax(best, wish->rates.node_ahead_s) / 2 + 1;
+    return wish->emulated ? 1 : (uint32_t)fmin(fmax(wanted, 2), MOST_TIMES);
+}
+
 static void time_operation(struct times_bench *bench, const struct times_wish *wish,
-                           struct run *run) {
+                           struct times_run *run) {
     const struct rates *rates = &wish->rates;
-    const struct operation *operation = run->operation;
+    const struct times_operation *operation = run->operation;
     double bytes, ops;
-    work_of(bench, run, &bytes, &ops);
+    times_work(bench, run, &bytes, &ops);
     double memory = bytes / rates->read_bytes_s, tensor = ops / rates->mma_ops_s;
-    double best = fmax(memory, tensor), wanted = LASTS_S / fmax(best, rates->node_ahead_s) + 1;
-    uint32_t n_times = wish->emulated ? 1 : (uint32_t)fmin(fmax(wanted / 2, 2), MOST_TIMES);
-    double seconds = seconds_of(bench, wish, run, n_times);
+    double best = fmax(memory, tensor);
+    uint32_t n_times = times_count(wish, best);
+    double seconds = times_run_seconds(bench, wish, run, n_times);
     printf("{\"measure\": \"kernel\", \"backend\": \"%s\", \"model\": \"%s\", \"operation\": "
            "\"%s\", \"load\": \"%s\", \"rows\": %u, ",
            wish->backend, bench->shape->name, operation->name, run->load->name,
@@ -135,8 +124,8 @@ static void time_operation(struct times_bench *bench, const struct times_wish *w
                best / seconds, bytes / seconds * 1e-9, ops / seconds * 1e-12);
 }
 
-/* Copies of the matrix, one behind the other, that no cache holds. */
-static void make_copies(struct times_bench *bench, const struct times_wish *wish, struct run *run) {
+void times_make_copies(struct times_bench *bench, const struct times_wish *wish,
+                       struct times_run *run) {
     const struct times_shape *shape = bench->shape;
     struct side *side = &bench->side;
     const char *format = run->operation->of_head ? shape->head_format : shape->format;
@@ -151,7 +140,7 @@ static void make_copies(struct times_bench *bench, const struct times_wish *wish
 }
 
 /* Places of the blocks that a step of this load reads. */
-static void place_kv(const struct times_bench *bench, struct run *run) {
+static void place_kv(const struct times_bench *bench, struct times_run *run) {
     size_t stride = bench->context / KV_BLOCK_TOKENS;
     size_t n =
         run->load->n_seqs * stride < bench->n_blocks ? run->load->n_seqs * stride : bench->n_blocks;
@@ -159,32 +148,32 @@ static void place_kv(const struct times_bench *bench, struct run *run) {
     run->kv_places = TIMES_LAYERS * bench->n_blocks / n;
 }
 
-static bool is_wanted(const struct times_wish *wish, const struct operation *operation,
-                      const struct times_load *load) {
+bool times_wants_run(const struct times_wish *wish, const struct times_operation *operation,
+                     const struct times_load *load) {
     return (!wish->operation || strcmp(wish->operation, operation->name) == 0) &&
            (wish->rows == 0 || wish->rows == load->n_seqs * load->n_tokens) &&
            !(operation->of_head && load->n_tokens > 1);
 }
 
-static const struct times_load loads[] = {
+const struct times_load times_loads[] = {
     {"decode, 1 at 512", 1, 1, 512},   {"decode, 16 at 512", 16, 1, 512},
     {"decode, 64 at 512", 64, 1, 512}, {"prefill, 2048", 1, 2048, 0},
     {"decode, 4 at 512", 4, 1, 512},   {0}};
-static const struct times_load tiny_loads[] = {
+const struct times_load times_tiny_loads[] = {
     {"decode, 1 at 300", 1, 1, 300}, {"prefill, 70", 1, 70, 0}, {0}};
 
 static void time_operations(struct times_bench *bench, const struct times_wish *wish,
-                            const struct operation *operation) {
+                            const struct times_operation *operation) {
     uint32_t n_arrays = bench->side.n_arrays;
-    struct run run = {.operation = operation, .n_copies = 1};
-    const struct times_load *load = wish->emulated ? tiny_loads : loads;
+    struct times_run run = {.operation = operation, .n_copies = 1};
+    const struct times_load *load = wish->emulated ? times_tiny_loads : times_loads;
     bool any = false;
     for (const struct times_load *each = load; each->name; each++)
-        any = any || is_wanted(wish, operation, each);
-    if (any && operation->kind == PRODUCT)
-        make_copies(bench, wish, &run);
+        any = any || times_wants_run(wish, operation, each);
+    if (any && operation->kind == TIMES_PRODUCT)
+        times_make_copies(bench, wish, &run);
     for (; load->name; load++)
-        if (is_wanted(wish, operation, load)) {
+        if (times_wants_run(wish, operation, load)) {
             run.load = load;
             place_kv(bench, &run);
             time_operation(bench, wish, &run);
@@ -192,24 +181,30 @@ static void time_operations(struct times_bench *bench, const struct times_wish *
     side_drop(&bench->side, n_arrays);
 }
 
+void times_list(const struct times_shape *shape, struct times_operation list[TIMES_OPERATIONS]) {
+    uint32_t width = shape->n_heads * shape->head_dim, dim = shape->dim, inner = shape->inner;
+    const struct times_operation all[TIMES_OPERATIONS] = {
+        {"gate_up", TIMES_PRODUCT, 2 * inner, dim, EPILOGUE_SILU_MUL, false},
+        {"down", TIMES_PRODUCT, dim, inner, EPILOGUE_ADD, false},
+        {"attend", TIMES_ATTEND, 0, 0, EPILOGUE_NONE, false},
+        {"qkv", TIMES_PRODUCT, times_qkv(shape), dim, EPILOGUE_NONE, false},
+        {"out", TIMES_PRODUCT, dim, width, EPILOGUE_ADD, false},
+        {"norm", TIMES_NORM, 0, 0, EPILOGUE_NONE, false},
+        {"rope", TIMES_ROPE, 0, 0, EPILOGUE_NONE, false},
+        {"head", TIMES_PRODUCT, shape->n_vocab, dim, EPILOGUE_NONE, true},
+    };
+    memcpy(list, all, sizeof all);
+}
+
 void times_kernels(const struct times_wish *wish) {
     for (const struct times_shape *shape = times_shapes; shape->name; shape++) {
-        uint32_t width = shape->n_heads * shape->head_dim, dim = shape->dim;
-        const struct operation operations[] = {
-            {"gate_up", PRODUCT, 2 * shape->inner, dim, EPILOGUE_SILU_MUL, false},
-            {"down", PRODUCT, dim, shape->inner, EPILOGUE_ADD, false},
-            {"attend", ATTEND, 0, 0, EPILOGUE_NONE, false},
-            {"qkv", PRODUCT, times_qkv(shape), dim, EPILOGUE_NONE, false},
-            {"out", PRODUCT, dim, width, EPILOGUE_ADD, false},
-            {"norm", NORM, 0, 0, EPILOGUE_NONE, false},
-            {"rope", ROPE, 0, 0, EPILOGUE_NONE, false},
-            {"head", PRODUCT, shape->n_vocab, dim, EPILOGUE_NONE, true},
-        };
+        struct times_operation operations[TIMES_OPERATIONS];
         struct times_bench bench;
         if (!times_wants(wish, shape))
             continue;
+        times_list(shape, operations);
         times_open(&bench, wish, shape);
-        for (size_t i = 0; i < sizeof operations / sizeof *operations; i++)
+        for (size_t i = 0; i < TIMES_OPERATIONS; i++)
             time_operations(&bench, wish, &operations[i]);
         times_close(&bench);
     }
