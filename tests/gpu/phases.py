@@ -39,6 +39,7 @@ class Machine:
     n_gpus: int
     gpu: str  # the first one's name, as its driver has it
     plan: Path  # what `kbench --plan --json` predicts
+    results: Path  # the run's gpu.jsonl
 
     @property
     def emulated(self):
@@ -99,6 +100,40 @@ def speed(machine):
             times("steps", "fast", "ChatGLM3", 15), times("steps", "exact", "Qwen-14B", 30), times("steps", "fast", "72B AWQ", 40)]
 
 
+def tune(machine):
+    def cuts(model, takes_s):
+        return [Step(f"products in every cut: {model}",
+                     machine.program("gpu_times", "cuts", f"{machine.backend}:fast", "--model", model), takes_s)]
+    if machine.emulated:
+        return [cuts("tiny", 20)]
+    return [cuts("Mistral-7B AWQ", 20), [Step("the same by PyTorch", machine.script("tests/gpu/peers.py"), 20)], cuts("Qwen-14B", 30)]
+
+
+def profile(machine):
+    """What reads a GPU's counters, or looks at each access."""
+    def watched(tool, title, numerics, *parts):
+        program = [tool_path("compute-sanitizer"), "--error-exitcode", "9", "--tool", tool,
+                   *machine.program("gpu_bits", f"{machine.backend}:{numerics}", "cpu", "quick", *parts)]
+        return [Step(f"{tool}: {title}", program, 30, only_if=missing("compute-sanitizer"))]
+    if machine.emulated:
+        return [[Step("what the slowest operations wait for", ["false"], only_if="an emulated device has no counters")]]
+    return [[Step("what the slowest operations wait for",
+                  machine.script("tests/gpu/waits.py", machine.results, *machine.program("gpu_times")), 20, only_if=missing("ncu"))],
+            watched("memcheck", "attention and products of fast numerics", "fast", "attend", "products"),
+            watched("racecheck", "attention of fast numerics", "fast", "attend"),
+            watched("synccheck", "attention and products of fast numerics", "fast", "attend", "products"),
+            watched("memcheck", "exact numerics", "exact", "attend", "products", "rows"),
+            watched("initcheck", "exact numerics", "exact", "attend", "products", "rows")]
+
+
+def tool_path(name):
+    return shutil.which(name) or shutil.which(f"/usr/local/cuda/bin/{name}") or name
+
+
+def missing(name):
+    return "" if shutil.which(tool_path(name)) else f"there is no {name}"
+
+
 def serve(machine):
     """Alone: the host's threads are what is asked of."""
     def served(bits):
@@ -133,9 +168,12 @@ def nccl_of_pytorch():
     return list(nvidia.nccl.__path__)[0] + "/lib/libnccl.so.2"
 
 
+# In the order of a run without PHASE; the budgets together are a quarter of an hour.
 TABLE = {
-    "bits": Phase("whether the GPU computes what the CPU and the emulator do", 230, bits),
-    "speed": Phase("how long kernels and steps take", 200, speed),
+    "bits": Phase("whether the GPU computes what the CPU and the emulator do", 170, bits),
+    "speed": Phase("how long operations and whole steps take, beside their floors and what was predicted", 200, speed),
     "serve": Phase("what a served token takes beside the kernels alone", 150, serve),
-    "ranks": Phase("what ranks add up, and how long that takes", 120, ranks),
+    "tune": Phase("which cut of a product into blocks is the fastest, and what PyTorch takes", 150, tune),
+    "profile": Phase("what the slowest operations wait for; memory checkers", 110, profile),
+    "ranks": Phase("what ranks add up, and how long that takes, on as many GPUs as there are or all on the one", 120, ranks),
 }

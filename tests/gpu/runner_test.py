@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What becomes of the steps of a phase: tests/gpu/runner.py with commands made for it. Prints "N passed, M failed, 0 skipped"."""
+"""What becomes of the steps of a phase: tests/gpu/runner.py with commands made for it; what
+speed.py and waits.py make of what they are told. Prints "N passed, M failed, 0 skipped"."""
 import contextlib
 import io
 import json
@@ -12,6 +13,7 @@ from unittest import mock
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import runner  # noqa: E402
 import speed  # noqa: E402
+import waits  # noqa: E402
 from runner import Counts, Results, Step  # noqa: E402
 
 ONE = 'echo \'{"measure": "speed", "us": 1.5}\''
@@ -95,10 +97,39 @@ def a_step_stands_beside_what_is_predicted_of_it():
         assert speed.join(other, speed.read_plan(text, "H200")) == other
 
 
+NCU = """==PROF== Connected
+"ID","Process ID","Kernel Name","gpu__time_duration.sum","smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio",\
+"smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio","launch__registers_per_thread"
+"","","","ns","inst","inst","register/thread"
+"0","9","void gpu_cuda::tensor_few_kernel<gpu_cuda::form<1>, 2>(gpu_tensor)","12,500","0.5","4.25","86"
+"1","9","void gpu_cuda::sum_rows_kernel(gpu_sum)","2,000","0","1.5","20"
+"2","9","void gpu_cuda::tensor_few_kernel<gpu_cuda::form<1>, 2>(gpu_tensor)","99,000","0.5","4.25","86"
+"""
+
+
+def what_ncu_says_of_a_kernel_is_its_first_launch():
+    few, rows = waits.read_csv(NCU)
+    assert few["kernel"] == "tensor_few_kernel" and few["us"] == 12.5 and few["registers"] == 86, few
+    assert few["waits_for"] == "long_scoreboard 4.2, barrier 0.5" and few["memory_pct"] is None, few
+    assert rows["kernel"] == "sum_rows_kernel" and rows["waits_for"] == "long_scoreboard 1.5", rows
+    assert waits.read_csv("==ERROR== no permission") == [] and waits.read_csv(NCU.split('"0"')[0]) == []
+
+
+def the_operations_with_the_most_to_gain_are_asked_of():
+    def kernel(operation, rows, us, floor_us, backend="cuda:fast"):
+        return {"measure": "kernel", "backend": backend, "model": "M", "operation": operation, "rows": rows, "us": us, "floor_us": floor_us}
+    records = [kernel("norm", 1, 3, 0.1), kernel("down", 16, 60, 11), kernel("down", 16, 90, 12), kernel("gate_up", 1, 30, 20),
+               kernel("qkv", 1, 900, 1, "cuda:exact"), kernel("out", 1, None, None), {"measure": "rates"},
+               *(kernel("attend", rows, 20, 12) for rows in range(9))]
+    found = waits.worst(records)
+    assert len(found) == 5 and found[0]["us"] == 90 and [record["operation"] for record in found][:3] == ["down", "gate_up", "attend"], found
+
+
 FACTS = (a_measure_is_a_line_with_its_phase_and_step, a_step_that_fails_fails_and_the_next_one_runs,
          what_a_step_measured_before_the_budget_ended_is_kept, a_step_that_hangs_within_the_budget_fails,
          a_step_with_just_the_time_it_takes_begins, a_step_that_cannot_run_here_says_why, steps_beside_each_other_all_count,
-         a_step_stands_beside_what_is_predicted_of_it)
+         a_step_stands_beside_what_is_predicted_of_it, what_ncu_says_of_a_kernel_is_its_first_launch,
+         the_operations_with_the_most_to_gain_are_asked_of)
 
 
 def main():
