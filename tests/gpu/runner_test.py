@@ -11,6 +11,7 @@ from pathlib import Path
 from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+import phases  # noqa: E402
 import runner  # noqa: E402
 import speed  # noqa: E402
 import waits  # noqa: E402
@@ -125,11 +126,19 @@ def the_operations_with_the_most_to_gain_are_asked_of():
     assert len(found) == 5 and found[0]["us"] == 90 and [record["operation"] for record in found][:3] == ["down", "gate_up", "attend"], found
 
 
+def contributing_has_the_phases():
+    text = (Path(__file__).resolve().parents[2] / "CONTRIBUTING.md").read_text()
+    for name, phase in phases.TABLE.items():
+        assert f"\n| `{name}` | {phase.answers} | {phase.seconds} |\n" in text, name
+        assert phase.seconds < 240, name
+    assert sum(phase.seconds for phase in phases.TABLE.values()) <= 900
+
+
 FACTS = (a_measure_is_a_line_with_its_phase_and_step, a_step_that_fails_fails_and_the_next_one_runs,
          what_a_step_measured_before_the_budget_ended_is_kept, a_step_that_hangs_within_the_budget_fails,
          a_step_with_just_the_time_it_takes_begins, a_step_that_cannot_run_here_says_why, steps_beside_each_other_all_count,
          a_step_stands_beside_what_is_predicted_of_it, what_ncu_says_of_a_kernel_is_its_first_launch,
-         the_operations_with_the_most_to_gain_are_asked_of)
+         the_operations_with_the_most_to_gain_are_asked_of, contributing_has_the_phases)
 
 
 def main():
