@@ -156,7 +156,7 @@ def ranks(machine):
     groups = []
     for n in [2] + ([min(machine.n_gpus, 8)] if machine.n_gpus > 2 else []):
         program = machine.program("gpu_sums", f"{machine.backend}:fast", n, machine.n_gpus, *few)
-        groups.append([Step(f"times of sums of {n} ranks, each way", program, 20, env=env)])
+        groups.append([Step(f"times of sums of {n} ranks, each way, NCCL being {Path(env['TANDEM_NCCL']).name}", program, 20, env=env)])
     return groups + [[suite(machine, *row, **env)] for row in RANKS_SUITES]
 
 
