@@ -53,13 +53,14 @@ static void print_rates(const struct times_wish *wish) {
                rates->node_s * 1e6, rates->node_ahead_s * 1e6);
 }
 
-static void times_rates(const struct times_wish *wish) {
-    (void)wish; /* they are printed in every mode */
+static uint32_t times_rates(const struct times_wish *wish) {
+    (void)wish;
+    return 1; /* they are printed in every mode */
 }
 
 static const struct {
     const char *name;
-    void (*run)(const struct times_wish *wish);
+    uint32_t (*run)(const struct times_wish *wish);
 } modes[] = {{"rates", times_rates},
              {"kernels", times_kernels},
              {"steps", times_models},
@@ -81,8 +82,10 @@ int main(int argc, char **argv) {
         wish.emulated = strcmp(device, "cuda-emu") == 0;
         rates_measure(member, wish.emulated, &wish.rates);
         print_rates(&wish);
-        modes[i].run(&wish);
-        return EXIT_SUCCESS;
+        if (modes[i].run(&wish) > 0)
+            return EXIT_SUCCESS;
+        fprintf(stderr, "gpu_times: nothing here has such a name\n");
+        return EXIT_FAILURE;
     }
     fputs(usage, stderr);
     return EXIT_FAILURE;

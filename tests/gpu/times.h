@@ -117,7 +117,7 @@ void times_run_operations(struct times_bench *bench, const struct kernels_step *
 float *times_out(const struct times_bench *bench, const struct times_operation *operation,
                  uint32_t *width);
 
-/* The modes of gpu_times. */
-void times_models(const struct times_wish *wish);  /* whole steps */
-void times_kernels(const struct times_wish *wish); /* each operation by itself */
-void times_cuts(const struct times_wish *wish);    /* products in each shape of a launch */
+/* The modes of gpu_times: how many measures they took. */
+uint32_t times_models(const struct times_wish *wish);  /* whole steps */
+uint32_t times_kernels(const struct times_wish *wish); /* each operation by itself */
+uint32_t times_cuts(const struct times_wish *wish);    /* products in each shape of a launch */

@@ -199,8 +199,9 @@ static uint32_t time_cuts(struct times_bench *bench, const struct times_wish *wi
     return n_other;
 }
 
-/* The products of a model at the rows that wish wants. */
-static uint32_t time_model(struct times_bench *bench, const struct times_wish *wish) {
+/* The products of a model at the rows that wish wants, counted in n_measures. Answers how many ways have other bits. */
+static uint32_t time_model(struct times_bench *bench, const struct times_wish *wish,
+                           uint32_t *n_measures) {
     struct times_operation operations[TIMES_OPERATIONS];
     uint32_t n_other = 0;
     times_list(bench->shape, operations);
@@ -211,16 +212,18 @@ static uint32_t time_model(struct times_bench *bench, const struct times_wish *w
             continue;
         times_make_copies(bench, wish, &run);
         for (run.load = wish->emulated ? times_tiny_loads : times_loads; run.load->name; run.load++)
-            if (times_wants_run(wish, &operations[i], run.load))
+            if (times_wants_run(wish, &operations[i], run.load)) {
                 n_other += time_cuts(bench, wish, &run);
+                ++*n_measures;
+            }
         side_drop(&bench->side, n_arrays);
     }
     return n_other;
 }
 
-void times_cuts(const struct times_wish *wish) {
+uint32_t times_cuts(const struct times_wish *wish) {
     static struct gpu_launches launches;
-    uint32_t n_other = 0;
+    uint32_t n_other = 0, n_measures = 0;
     for (const struct times_shape *shape = times_shapes; shape->name; shape++) {
         struct times_bench bench;
         if (!times_wants(wish, shape))
@@ -235,7 +238,7 @@ void times_cuts(const struct times_wish *wish) {
         launches = *real;
         launches.linear_tensor = launch_cut;
         ctx->gpu = &launches;
-        n_other += time_model(&bench, wish);
+        n_other += time_model(&bench, wish, &n_measures);
         ctx->gpu = real;
         times_close(&bench);
     }
@@ -243,4 +246,5 @@ void times_cuts(const struct times_wish *wish) {
         fprintf(stderr, "gpu_times: %u ways to cut a product have other bits\n", n_other);
         exit(EXIT_FAILURE);
     }
+    return n_measures;
 }

@@ -162,11 +162,12 @@ const struct times_load times_loads[] = {
 const struct times_load times_tiny_loads[] = {
     {"decode, 1 at 300", 1, 1, 300}, {"prefill, 70", 1, 70, 0}, {0}};
 
-static void time_operations(struct times_bench *bench, const struct times_wish *wish,
-                            const struct times_operation *operation) {
+static uint32_t time_operations(struct times_bench *bench, const struct times_wish *wish,
+                                const struct times_operation *operation) {
     uint32_t n_arrays = bench->side.n_arrays;
     struct times_run run = {.operation = operation, .n_copies = 1};
     const struct times_load *load = wish->emulated ? times_tiny_loads : times_loads;
+    uint32_t n_measures = 0;
     bool any = false;
     for (const struct times_load *each = load; each->name; each++)
         any = any || times_wants_run(wish, operation, each);
@@ -177,8 +178,10 @@ static void time_operations(struct times_bench *bench, const struct times_wish *
             run.load = load;
             place_kv(bench, &run);
             time_operation(bench, wish, &run);
+            n_measures++;
         }
     side_drop(&bench->side, n_arrays);
+    return n_measures;
 }
 
 void times_list(const struct times_shape *shape, struct times_operation list[TIMES_OPERATIONS]) {
@@ -196,7 +199,8 @@ void times_list(const struct times_shape *shape, struct times_operation list[TIM
     memcpy(list, all, sizeof all);
 }
 
-void times_kernels(const struct times_wish *wish) {
+uint32_t times_kernels(const struct times_wish *wish) {
+    uint32_t n_measures = 0;
     for (const struct times_shape *shape = times_shapes; shape->name; shape++) {
         struct times_operation operations[TIMES_OPERATIONS];
         struct times_bench bench;
@@ -205,7 +209,8 @@ void times_kernels(const struct times_wish *wish) {
         times_list(shape, operations);
         times_open(&bench, wish, shape);
         for (size_t i = 0; i < TIMES_OPERATIONS; i++)
-            time_operations(&bench, wish, &operations[i]);
+            n_measures += time_operations(&bench, wish, &operations[i]);
         times_close(&bench);
     }
+    return n_measures;
 }

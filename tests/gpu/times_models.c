@@ -76,7 +76,8 @@ static void time_load(struct times_bench *bench, const struct times_wish *wish, 
                load->n_seqs * load->n_tokens / seconds);
 }
 
-void times_models(const struct times_wish *wish) {
+uint32_t times_models(const struct times_wish *wish) {
+    uint32_t n_measures = 0;
     static const struct times_load loads[] = {
         {"decode, 1 at 512", 1, 1, 512},   {"decode, 16 at 512", 16, 1, 512},
         {"decode, 64 at 512", 64, 1, 512}, {"prefill, 2048", 1, 2048, 0},
@@ -93,8 +94,11 @@ void times_models(const struct times_wish *wish) {
         times_open(&bench, wish, shape);
         make_model(&bench, &model);
         for (size_t i = 0; i < n; i++)
-            if (!wish->load || strstr(all[i].name, wish->load))
+            if (!wish->load || strstr(all[i].name, wish->load)) {
                 time_load(&bench, wish, &model, &all[i]);
+                n_measures++;
+            }
         times_close(&bench);
     }
+    return n_measures;
 }
