@@ -8,12 +8,17 @@
 #include "worker/links/kv_links.h"
 #include "worker/links/links.h"
 #include "worker/step/emit.h"
+#include "worker/step/figures.h"
 #include "worker/step/heartbeat.h"
 #include "worker/step/receive.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 const char *const suite_name = "worker announce";
 const double suite_timeout_s = 60;
@@ -144,6 +149,82 @@ START_TEST(the_core_ticks_when_its_time_has_come_and_not_before) {
 }
 END_TEST
 
+START_TEST(figures_are_published_ten_times_a_second) {
+    struct rig rig;
+    struct figures_box box;
+    struct heartbeat *heartbeat = &rig.receive.heartbeat;
+    rig_open(&rig);
+    figures_init(&box, 7);
+    ck_assert_uint_eq(figures_latest(&box).at_ns, 7);
+    heartbeat->figures = &box;
+    heartbeat->draining = true;
+    for (uint64_t now_ns = 50 * NS_PER_MS; now_ns < NS_PER_S; now_ns += 100 * NS_PER_MS) {
+        heartbeat_run(heartbeat, &rig.links, &rig.kv, &rig.engine, now_ns);
+        heartbeat_run(heartbeat, &rig.links, &rig.kv, &rig.engine, now_ns + 100 * NS_PER_MS - 1);
+        ck_assert_uint_eq(figures_latest(&box).at_ns, now_ns);
+        ck_assert_uint_eq(heartbeat->publish_ns, now_ns + 100 * NS_PER_MS);
+    }
+    ck_assert(figures_latest(&box).draining);
+    ck_assert_uint_eq(figures_latest(&box).chunk_tokens, 40);
+    ck_assert_uint_eq(figures_latest(&box).load.n_running, 3);
+    figures_fini(&box);
+    rig_close(&rig);
+}
+END_TEST
+
+/* An abstract name: length bytes of it count. */
+static int open_manager(void) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    char name[64];
+    int n = snprintf(name, sizeof name, "@tandem-announce-%d", (int)getpid());
+    memcpy(address.sun_path, name, (size_t)n);
+    address.sun_path[0] = 0;
+    int manager = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(bind(manager, (struct sockaddr *)&address,
+                          (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)n)),
+                     0);
+    setenv("NOTIFY_SOCKET", name, 1);
+    return manager;
+}
+
+/* Everything that the service manager was told, one word behind the other. */
+static const char *heard(int manager) {
+    static char text[1024];
+    size_t n_all = 0;
+    ssize_t n;
+    while ((n = recv(manager, text + n_all, sizeof text - 1 - n_all, MSG_DONTWAIT)) > 0) {
+        n_all += (size_t)n;
+        text[n_all++] = ';';
+    }
+    text[n_all] = '\0';
+    return text;
+}
+
+START_TEST(the_service_manager_hears_that_we_live_and_how_we_are) {
+    struct rig rig;
+    struct heartbeat *heartbeat = &rig.receive.heartbeat;
+    uint64_t now_ns = NS_PER_S;
+    rig_open(&rig);
+    int manager = open_manager();
+    heartbeat_run(heartbeat, &rig.links, &rig.kv, &rig.engine, now_ns);
+    ck_assert_str_eq(heard(manager), ""); /* nobody asked */
+    heartbeat->watchdog_ns = 2 * NS_PER_S;
+    heartbeat->tells_status = true;
+    heartbeat_run(heartbeat, &rig.links, &rig.kv, &rig.engine, now_ns);
+    ck_assert_str_eq(heard(manager), "WATCHDOG=1;STATUS=ready: 3 running, 4 waiting, KV 75 %;");
+    heartbeat->draining = true;
+    heartbeat_run(heartbeat, &rig.links, &rig.kv, &rig.engine, now_ns + 2 * NS_PER_S - 1);
+    ck_assert_str_eq(heard(manager), "");
+    heartbeat_run(heartbeat, &rig.links, &rig.kv, &rig.engine, now_ns + 2 * NS_PER_S);
+    ck_assert_str_eq(heard(manager), "WATCHDOG=1;");
+    heartbeat_run(heartbeat, &rig.links, &rig.kv, &rig.engine, now_ns + 5 * NS_PER_S);
+    ck_assert_str_eq(heard(manager), "WATCHDOG=1;STATUS=draining: 3 running, 4 waiting, KV 75 %;");
+    unsetenv("NOTIFY_SOCKET");
+    close(manager);
+    rig_close(&rig);
+}
+END_TEST
+
 static void router_pings(struct rig *rig) {
     struct message ping = {.type = MESSAGE_PING};
     struct error error;
@@ -202,6 +283,8 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_worker_announces_itself_every_second);
     tcase_add_test(tests, whatever_is_due_first_wakes_the_loop);
     tcase_add_test(tests, the_core_ticks_when_its_time_has_come_and_not_before);
+    tcase_add_test(tests, figures_are_published_ten_times_a_second);
+    tcase_add_test(tests, the_service_manager_hears_that_we_live_and_how_we_are);
     tcase_add_test(tests, what_came_is_read_before_the_core_ticks);
     tcase_add_test(tests, in_a_long_step_the_links_are_looked_at);
 }

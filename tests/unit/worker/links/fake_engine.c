@@ -43,7 +43,7 @@ uint64_t engine_deadline(const struct engine *engine) {
 
 void engine_load(const struct engine *engine, struct load *load) {
     (void)engine;
-    memset(load, 0, sizeof *load);
+    *load = (struct load){.n_running = 3, .n_waiting = 4, .blocks_total = 8, .blocks_used = 6};
 }
 
 const struct engine_repeats *engine_repeats(const struct engine *engine) {
@@ -54,7 +54,7 @@ const struct engine_repeats *engine_repeats(const struct engine *engine) {
 
 uint32_t engine_chunk_tokens(const struct engine *engine) {
     (void)engine;
-    return 0;
+    return 40;
 }
 
 void engine_budget(struct engine *engine, uint32_t chunk_tokens) {

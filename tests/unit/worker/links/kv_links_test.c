@@ -394,6 +394,34 @@ START_TEST(a_ring_grows_with_what_is_pushed_up_to_the_bound_of_all_rings) {
 }
 END_TEST
 
+START_TEST(a_link_that_cannot_be_opened_costs_no_row) {
+    struct rig rig;
+    struct peer peer = {.name = "them", .incarnation = 88, .host = 5, .kv_endpoint = "nonsense"};
+    uint32_t link;
+    rig_open(&rig, "tcp");
+    for (uint32_t n = 0; n <= KV_LINKS_MAX; n++) {
+        ck_assert_int_eq(kv_links_open(&rig.kv, rig.now_ns, &peer, &link), STATUS_INVALID);
+        ck_assert_ptr_null(rig.kv.links[0].sender);
+    }
+    ck_assert_uint_eq(n_rows(&rig), 0);
+    bind_to(rig.theirs, &rig);
+    open_link(&rig);
+    rig_close(&rig);
+}
+END_TEST
+
+/* Of one that was refused, say. */
+START_TEST(a_link_without_a_row_may_be_lost) {
+    struct rig rig;
+    welcomed(&rig);
+    struct bus_event lost = {.kind = BUS_LOST, .link = rig.kv.links[0].link + 1, .why = "gone"};
+    kv_links_event(&rig.kv, rig.now_ns, &lost);
+    ck_assert_uint_eq(rig.engine.n_lost, 0);
+    ck_assert_uint_eq(n_rows(&rig), 1);
+    rig_close(&rig);
+}
+END_TEST
+
 static void they_connect(struct rig *rig) {
     struct error error;
     ck_assert_int_eq(bus_connect(rig->theirs, rig->endpoint, &rig->their_link, &error), STATUS_OK);
@@ -557,6 +585,8 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, an_ack_between_shells_is_not_the_cores);
     tcase_add_test(tests, a_push_into_a_full_bus_costs_no_room_and_is_done_again);
     tcase_add_test(tests, a_ring_grows_with_what_is_pushed_up_to_the_bound_of_all_rings);
+    tcase_add_test(tests, a_link_that_cannot_be_opened_costs_no_row);
+    tcase_add_test(tests, a_link_without_a_row_may_be_lost);
     tcase_add_loop_test(tests, refused_hellos_cost_no_row, 0,
                         sizeof wrong_hellos / sizeof *wrong_hellos);
     tcase_add_test(tests, a_full_table_refuses_the_next_and_takes_it_when_one_left);
