@@ -265,6 +265,12 @@ START_TEST(in_a_long_step_the_links_are_looked_at) {
     ck_assert_uint_eq(rig.engine.n_layers_done, 1);
     ck_assert_uint_eq(rig.receive.looked_ns, looked_ns);
     ck_assert_uint_eq(rig.engine.n_messages, 0);
+    looked_ns = rig.receive.looked_ns = clock_now_ns() - 5 * NS_PER_MS;
+    emit_layers(&rig.receive, 1, 1);
+    ck_assert_uint_eq(rig.receive.looked_ns, looked_ns);
+    test_clock_pass(1);
+    emit_layers(&rig.receive, 1, 1);
+    ck_assert_uint_eq(rig.receive.looked_ns, clock_now_ns());
     test_clock_run();
     for (uint32_t layer = 1; rig.engine.n_messages == 0; layer++) {
         uint64_t long_ago_ns = clock_now_ns() - 6 * NS_PER_MS;

@@ -252,6 +252,100 @@ START_TEST(a_link_without_a_row_may_be_lost) {
 }
 END_TEST
 
+static void check_says_who_we_are(const struct rig *rig) {
+    ck_assert_uint_eq(rig->hello.major, PROTO_MAJOR);
+    ck_assert_uint_eq(rig->hello.minor, PROTO_MINOR);
+    ck_assert_str_eq(rig->hello.name, "us");
+    ck_assert_uint_eq(rig->hello.incarnation, 77);
+    ck_assert_uint_eq(rig->hello.host, 5);
+    ck_assert_uint_eq(rig->hello.pid, 6);
+    ck_assert_uint_eq(rig->hello.credits, KV_LINKS_CREDITS);
+    ck_assert_mem_eq(rig->hello.layout_fp, rig->kv.self.layout_fp, FINGERPRINT_BYTES);
+}
+
+START_TEST(a_hello_and_a_welcome_say_who_we_are) {
+    struct rig rig;
+    rig_open(&rig, "tcp");
+    bind_to(rig.theirs, &rig);
+    open_link(&rig);
+    await(&rig, MESSAGE_KV_HELLO, 1);
+    check_says_who_we_are(&rig);
+    rig_close(&rig);
+    rig_open(&rig, "tcp");
+    bind_to(rig.ours, &rig);
+    they_connect(&rig);
+    struct message message = good_hello(&rig, MESSAGE_KV_HELLO);
+    they_send(&rig, &message);
+    await(&rig, MESSAGE_KV_WELCOME, 1);
+    check_says_who_we_are(&rig);
+    rig_close(&rig);
+}
+END_TEST
+
+START_TEST(who_cannot_take_our_transport_is_sent_by_the_one_that_all_know) {
+    struct rig rig;
+    rig_open(&rig, "shm");
+    bind_to(rig.theirs, &rig);
+    open_link(&rig);
+    await(&rig, MESSAGE_KV_HELLO, 1);
+    ck_assert_str_eq(rig.hello.transport, "shm");
+    struct message message = good_hello(&rig, MESSAGE_KV_WELCOME);
+    they_send(&rig, &message);
+    while (rig.engine.n_opened == 0)
+        turn(&rig);
+    ck_assert_str_eq(rig.kv.links[0].sender->transport->name, "tcp");
+    rig_close(&rig);
+}
+END_TEST
+
+START_TEST(a_full_table_opens_no_link) {
+    struct rig rig;
+    struct peer peer = {.name = "them", .incarnation = 88, .host = 5};
+    uint32_t link;
+    rig_open(&rig, "tcp");
+    snprintf(peer.kv_endpoint, sizeof peer.kv_endpoint, "%s", rig.endpoint);
+    for (uint32_t i = 0; i < KV_LINKS_MAX; i++)
+        rig.kv.links[i].link = 1000 + i;
+    ck_assert_int_eq(kv_links_open(&rig.kv, rig.now_ns, &peer, &link), STATUS_LIMIT);
+    rig.kv.links[KV_LINKS_MAX - 1].link = BUS_NO_LINK;
+    ck_assert_int_eq(kv_links_open(&rig.kv, rig.now_ns, &peer, &link), STATUS_OK);
+    rig_close(&rig);
+}
+END_TEST
+
+START_TEST(who_said_no_hello_is_not_answered) {
+    struct rig rig;
+    rig_open(&rig, "tcp");
+    bind_to(rig.ours, &rig);
+    they_connect(&rig);
+    struct message message = {.type = MESSAGE_COMMIT_ACK, .u.transfer_end.transfer_id = 9};
+    they_send(&rig, &message);
+    while (rig.kv.n_stale == 0)
+        turn(&rig);
+    ck_assert_uint_eq(n_rows(&rig), 0);
+    ck_assert_uint_eq(rig.engine.n_messages, 0);
+    rig_close(&rig);
+}
+END_TEST
+
+START_TEST(chunks_go_one_way) {
+    struct rig rig;
+    struct chunk chunk = {.transfer_id = 1, .layer_end = 1, .block_end = 1};
+    uint32_t block = 0;
+    welcomed(&rig);
+    ck_assert_int_eq(kv_links_take(&rig.kv, rig.link, &chunk, &block), STATUS_CLOSED);
+    rig_close(&rig);
+    rig_open(&rig, "tcp");
+    bind_to(rig.ours, &rig);
+    they_connect(&rig);
+    struct message message = good_hello(&rig, MESSAGE_KV_HELLO);
+    they_send(&rig, &message);
+    await(&rig, MESSAGE_KV_WELCOME, 1);
+    ck_assert_int_eq(kv_links_push(&rig.kv, rig.engine.opened_link, &chunk, &block), STATUS_CLOSED);
+    rig_close(&rig);
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_loop_test(tests, a_wrong_welcome_ends_the_link_and_the_core_hears_of_it, 0,
                         sizeof wrong_welcomes / sizeof *wrong_welcomes);
@@ -266,4 +360,9 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_ring_grows_with_what_is_pushed_up_to_the_bound_of_all_rings);
     tcase_add_test(tests, a_link_that_cannot_be_opened_costs_no_row);
     tcase_add_test(tests, a_link_without_a_row_may_be_lost);
+    tcase_add_test(tests, a_hello_and_a_welcome_say_who_we_are);
+    tcase_add_test(tests, who_cannot_take_our_transport_is_sent_by_the_one_that_all_know);
+    tcase_add_test(tests, a_full_table_opens_no_link);
+    tcase_add_test(tests, who_said_no_hello_is_not_answered);
+    tcase_add_test(tests, chunks_go_one_way);
 }

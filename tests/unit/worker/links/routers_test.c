@@ -335,7 +335,9 @@ START_TEST(addresses_behind_a_name_are_taken_in_turn) {
     ck_assert(lookup_next(lookup, endpoint));
     lookup_free(lookup);
     ck_assert_uint_eq(fake_dns_n_open(), 0);
+    lookup = NULL;
     ck_assert_int_eq(lookup_new("tcp://router:5555", "1.1.1.1", &lookup, &error), STATUS_INVALID);
+    ck_assert_ptr_null(lookup);
     ck_assert(!lookup_next(NULL, endpoint));
     ck_assert_str_eq(lookup_why(NULL), "");
 }

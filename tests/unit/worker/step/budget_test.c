@@ -351,6 +351,17 @@ START_TEST(announced_times_end_at_an_hour) {
 }
 END_TEST
 
+/* What a clock cannot tell apart from nothing is known all the same. */
+START_TEST(a_step_of_no_time_is_one_of_a_microsecond) {
+    struct budget budget;
+    budget_init(&budget, 512, BUDGET_STEP_US_GOAL);
+    budget_learn(&budget, 64, 64, 6400);
+    ck_assert_uint_gt(budget_us(&budget, 1), 1); /* as the next that is known */
+    budget_learn(&budget, 1, 0, 0);
+    ck_assert_uint_eq(budget_us(&budget, 1), 1);
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_test(tests, a_measure_at_start_is_compared_with_the_least_before);
     tcase_add_test(tests, a_larger_step_is_never_beyond_the_most);
@@ -372,4 +383,5 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, small_steps_on_a_machine_that_became_slower_are_announced_by_their_share);
     tcase_add_test(tests, a_worker_measures_rising_sizes_until_one_is_over_the_goal);
     tcase_add_test(tests, measures_at_start_that_differ_are_taken_again_until_time_is_up);
+    tcase_add_test(tests, a_step_of_no_time_is_one_of_a_microsecond);
 }

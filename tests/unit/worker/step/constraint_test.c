@@ -12,6 +12,7 @@
 #include "tests/support/tiny_gguf.h"
 #include "worker/core/engine.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,6 +24,7 @@ enum { SLOTS = 8, ROWS = 2, N_VOCAB = TINY_N_VOCAB + 41, END = 258, WORDS = (N_V
 
 static struct {
     uint64_t serials[SLOTS]; /* who is in the slots */
+    uint32_t n_looked;       /* who is in a slot was asked */
     uint32_t n_told;
     uint32_t slot;
     uint64_t serial;
@@ -31,7 +33,9 @@ static struct {
 
 void engine_sequence(const struct engine *engine, uint32_t slot, uint32_t n_tokens,
                      struct sequence_view *view) {
-    (void)engine, (void)n_tokens;
+    (void)engine;
+    ck_assert_uint_eq(n_tokens, 0);
+    told.n_looked++;
     *view = (struct sequence_view){.serial = told.serials[slot]};
 }
 
@@ -368,12 +372,57 @@ START_TEST(what_sequences_leave_behind_is_let_go_within_a_second) {
     open_ready(0, 1, "a");
     open_ready(1, 2, "b");
     told.serials[0] = 0;
-    constraint_look(&constraint, NULL, constraint.swept_ns + NS_PER_S - 1);
+    uint64_t at_ns = constraint.swept_ns + NS_PER_S;
+    constraint_look(&constraint, NULL, at_ns - 1);
     ck_assert_uint_eq(constraint.n_open, 2);
-    constraint_look(&constraint, NULL, constraint.swept_ns + NS_PER_S);
+    constraint_look(&constraint, NULL, at_ns);
     ck_assert_uint_eq(constraint.n_open, 1);
     ck_assert_ptr_null(constraint.slots[0].state);
     ck_assert_ptr_nonnull(constraint.slots[1].state);
+    uint32_t n_looked = told.n_looked;
+    constraint_look(&constraint, NULL, at_ns + NS_PER_S - 1); /* once in a second */
+    ck_assert_uint_eq(told.n_looked, n_looked);
+}
+END_TEST
+
+START_TEST(what_it_opened_is_closed) {
+    reset();
+    open_ready(0, 1, "a");
+    int fd = constraint_fd(&constraint);
+    ck_assert_int_ge(fcntl(fd, F_GETFD), 0);
+    constraint_fini(&constraint);
+    ck_assert_int_lt(fcntl(fd, F_GETFD), 0);
+    ck_assert_int_eq(constraint_fd(&constraint), -1);
+}
+END_TEST
+
+static const char *next_regex(void) {
+    static char regex[16];
+    static unsigned n;
+    snprintf(regex, sizeof regex, "%03u", n++);
+    return regex;
+}
+
+/* How many are kept behind the next, which comes when there are eight and this is the bound. */
+static uint32_t n_kept_within(size_t n_bytes) {
+    constraint.grammars.options.n_bytes_max = SIZE_MAX;
+    while (constraint.grammars.figures.n_kept < 8)
+        open_ready(0, 1, next_regex());
+    constraint.grammars.options.n_bytes_max = n_bytes;
+    open_ready(0, 1, next_regex());
+    return constraint.grammars.figures.n_kept;
+}
+
+START_TEST(only_so_many_leave_that_the_others_bytes_are_within_the_bound) {
+    size_t n_bytes = 64;
+    reset();
+    while (n_kept_within(n_bytes) == 1) {
+        n_bytes *= 2;
+        ck_assert_uint_lt(n_bytes, (size_t)1 << 28);
+    }
+    ck_assert_uint_eq(constraint.grammars.figures.n_kept, 2); /* one fits, two do not */
+    ck_assert_uint_ge(n_kept_within(2 * n_bytes), 3);
+    ck_assert_uint_le(constraint.grammars.figures.n_kept, 4);
 }
 END_TEST
 
@@ -403,5 +452,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, grammars_that_were_not_asked_for_the_longest_leave);
     tcase_add_test(tests, what_is_under_way_has_a_bound);
     tcase_add_test(tests, what_sequences_leave_behind_is_let_go_within_a_second);
+    tcase_add_test(tests, what_it_opened_is_closed);
+    tcase_add_test(tests, only_so_many_leave_that_the_others_bytes_are_within_the_bound);
     tcase_add_loop_test(tests, it_ends_with_jobs_under_way, 0, 4);
 }

@@ -16,7 +16,7 @@ const double suite_timeout_s = 60;
 static struct {
     uint64_t begin_ns, end_ns;
     uint32_t us_expected;
-    uint32_t n_begun, n_ended;
+    uint32_t n_begun, n_ended, n_budgets, chunk_tokens;
 } notes;
 
 void engine_step_begin(struct engine *engine, uint64_t now_ns, uint32_t us_expected) {
@@ -37,7 +37,9 @@ void engine_layers_done(struct engine *engine, uint64_t now_ns, uint32_t begin, 
 }
 
 void engine_budget(struct engine *engine, uint32_t chunk_tokens) {
-    (void)engine, (void)chunk_tokens;
+    (void)engine;
+    notes.n_budgets++;
+    notes.chunk_tokens = chunk_tokens;
 }
 
 void receive_messages(struct receive *receive) {
@@ -98,8 +100,20 @@ START_TEST(what_follows_an_end_that_was_seen_late_is_not_measured) {
 }
 END_TEST
 
+START_TEST(an_engine_that_has_a_budget_is_told_of_it) {
+    for (uint32_t most = 0; most <= 1; most++) {
+        struct budget budget;
+        budget_init(&budget, most, BUDGET_STEP_US_GOAL);
+        emit_budget(NULL, &budget);
+        ck_assert_uint_eq(notes.n_budgets, most);
+    }
+    ck_assert_uint_eq(notes.chunk_tokens, 1);
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_test(tests, a_step_is_measured_from_its_begin);
     tcase_add_test(tests, a_step_ahead_is_measured_from_the_end_of_the_one_before);
     tcase_add_test(tests, what_follows_an_end_that_was_seen_late_is_not_measured);
+    tcase_add_test(tests, an_engine_that_has_a_budget_is_told_of_it);
 }

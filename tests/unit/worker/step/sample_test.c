@@ -4,6 +4,8 @@
 #include "base/random.h"
 #include "tests/support/suite.h"
 #include "worker/core/engine.h"
+#include "worker/step/batch.h"
+#include "worker/step/forward.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -13,6 +15,21 @@ const char *const suite_name = "worker sample";
 const double suite_timeout_s = 60;
 
 enum { MAX_SEQS = 4, MAX_SLOTS = 8, CONTEXT = 300, N_VOCAB = 200 };
+
+/* The sequences in the slots. */
+static struct sequence_view views[MAX_SLOTS];
+
+void engine_sequence(const struct engine *engine, uint32_t slot, uint32_t n_tokens,
+                     struct sequence_view *view) {
+    (void)engine;
+    *view = views[slot];
+    view->n_tokens = n_tokens;
+}
+
+void engine_constrained(struct engine *engine, uint64_t now_ns, uint32_t slot, uint64_t serial,
+                        enum status status) {
+    (void)engine, (void)now_ns, (void)slot, (void)serial, (void)status;
+}
 
 static void open_sample(struct sample *sample) {
     static const uint32_t ends[] = {2, 199};
@@ -292,6 +309,113 @@ START_TEST(penalties_forget_the_slots_last_sequence) {
 }
 END_TEST
 
+/* A sequence only grows, so that what was counted is not looked at again. */
+START_TEST(penalties_count_each_token_once) {
+    struct sample sample;
+    struct sampling sampling;
+    uint32_t ids[] = {7, 8, 9, 8};
+    bool seen;
+    open_sample(&sample);
+    sampling_init(&sampling);
+    sampling.presence = 0.5f;
+    struct sequence_view view = {
+        .ids = ids, .n_tokens = 3, .n_prompt = 1, .sampling = &sampling, .serial = 4};
+    sample_prepare(&sample, 0, 3, &view);
+    ids[1] = 100;
+    view.n_tokens = 4;
+    sample_prepare(&sample, 0, 3, &view);
+    ck_assert_uint_eq(count_of(&sample.params[0], 8, &seen), 2);
+    ck_assert_uint_eq(count_of(&sample.params[0], 100, &seen), 0);
+    sample_fini(&sample);
+}
+END_TEST
+
+/* Row r of two chooses 40 + r, as the best of r + 2. */
+static void choose(struct kernels_ctx *ctx, float *logits, uint32_t n_rows, uint32_t n_vocab,
+                   const struct sample_params *params, struct sample_result *results) {
+    (void)ctx, (void)logits, (void)params;
+    ck_assert_uint_eq(n_rows, 2);
+    ck_assert_uint_eq(n_vocab, N_VOCAB);
+    for (uint32_t row = 0; row < n_rows; row++) {
+        results[row] = (struct sample_result){.id = 40 + row,
+                                              .valid = row == 0,
+                                              .emptied = row == 1,
+                                              .logprob = -1.5f - (float)row,
+                                              .n_top = row + 2};
+        for (uint32_t i = 0; i < row + 2; i++) {
+            results[row].top_ids[i] = 10 * row + i + 1;
+            results[row].top_logprobs[i] = -0.5f - (float)i;
+        }
+    }
+}
+
+static uint32_t positions[] = {9, 3, 4}, rows[] = {0, 2}, slots[] = {5, 1};
+
+static struct batch two_rows(struct sampling *sampling) {
+    static uint32_t ids[CONTEXT];
+    for (uint32_t i = 0; i < MAX_SLOTS; i++)
+        views[i] = (struct sequence_view){
+            .ids = ids, .n_prompt = 2, .sampling = sampling, .serial = 1 + i};
+    return (struct batch){
+        .view.ids = ids, .positions = positions, .n_rows = 2, .rows = rows, .slots = slots};
+}
+
+START_TEST(what_kernels_choose_is_given_row_by_row) {
+    struct sample sample;
+    struct sampling sampling;
+    struct kernels kernels = {.sample = choose};
+    struct forward forward = {.rank.kernels = &kernels};
+    open_sample(&sample);
+    sampling_init(&sampling);
+    sampling.seed = 3;
+    struct batch batch = two_rows(&sampling);
+    sample_run(&sample, NULL, &forward, &batch);
+    ck_assert(sample.params[0].uniform == random_unit(random_at(3, sampling.choice, 8)));
+    ck_assert(sample.params[1].uniform == random_unit(random_at(3, sampling.choice, 3)));
+    for (uint32_t row = 0; row < 2; row++) {
+        const struct sampled *sampled = &sample.sampled[row];
+        ck_assert_uint_eq(sampled->id, 40 + row);
+        ck_assert_int_eq(sampled->valid, row == 0);
+        ck_assert_int_eq(sampled->is_stuck, row == 1);
+        ck_assert(sampled->logprobs.logprob == -1.5f - (float)row);
+        ck_assert_uint_eq(sampled->logprobs.n_top, row + 2);
+        for (uint32_t i = 0; i < row + 2; i++) {
+            ck_assert_uint_eq(sampled->logprobs.top_ids[i], 10 * row + i + 1);
+            ck_assert(sampled->logprobs.top_logprobs[i] == -0.5f - (float)i);
+        }
+    }
+    sample_fini(&sample);
+}
+END_TEST
+
+START_TEST(tokens_that_the_family_names_are_certain) {
+    static const struct {
+        bool want_logprobs;
+        uint32_t n_top, n_given;
+    } cases[] = {{false, 0, 0}, {false, 2, 0}, {true, 0, 0}, {true, 2, 1}};
+    uint32_t named[] = {60, 61};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct sample sample;
+        struct sampling sampling;
+        struct forward forward = {.rank.forced = named};
+        open_sample(&sample);
+        sampling_init(&sampling);
+        sampling.want_logprobs = cases[i].want_logprobs;
+        sampling.n_top = cases[i].n_top;
+        struct batch batch = two_rows(&sampling);
+        sample_run(&sample, NULL, &forward, &batch);
+        for (uint32_t row = 0; row < 2; row++) {
+            ck_assert_uint_eq(sample.sampled[row].id, named[row]);
+            ck_assert(sample.sampled[row].valid);
+            ck_assert(sample.sampled[row].logprobs.logprob == 0);
+            ck_assert_uint_eq(sample.sampled[row].logprobs.n_top, cases[i].n_given);
+            ck_assert_uint_eq(sample.sampled[row].logprobs.top_ids[0], named[row]);
+        }
+        sample_fini(&sample);
+    }
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_test(tests, the_number_drawn_depends_on_seed_choice_and_index_alone);
     tcase_add_test(tests,
@@ -303,4 +427,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, ends_are_banned_where_the_client_wants_nothing);
     tcase_add_test(tests, the_most_biases_and_stop_ids_fit);
     tcase_add_test(tests, penalties_forget_the_slots_last_sequence);
+    tcase_add_test(tests, penalties_count_each_token_once);
+    tcase_add_test(tests, what_kernels_choose_is_given_row_by_row);
+    tcase_add_test(tests, tokens_that_the_family_names_are_certain);
 }
