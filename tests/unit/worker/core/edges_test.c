@@ -448,6 +448,50 @@ START_TEST(a_cancel_of_an_older_attempt_ends_nothing) {
 }
 END_TEST
 
+START_TEST(a_router_cannot_submit_under_another_routers_request) {
+    struct rig *rig = rig_new(12);
+    rig_add(rig, rig_config());
+    rig_hello(rig, 0);
+    rig_hello(rig, 1);
+    struct call *call = rig_call(rig, 20, 30);
+    rig_both(rig, 0, call);
+    rig_step(rig, 0);
+    struct message message = {.type = MESSAGE_SUBMIT};
+    message.u.submit = (struct submit){.req = call->req,
+                                       .attempt = call->attempt,
+                                       .phase = PHASE_BOTH,
+                                       .n_prompt = call->n_prompt,
+                                       .n_tokens = call->n_prompt,
+                                       .tokens = call->ids,
+                                       .sampling = call->sampling};
+    rig_send(rig, 0, 1, &message);
+    ck_assert_uint_eq(call->n_failed, 1);
+    ck_assert_int_eq(call->reason, REASON_INVALID);
+    call->failed = false; /* it was the other's */
+    rig_check(rig);
+    rig_run(rig, 100);
+    rig_expect_done(call, 30, FINISH_LENGTH);
+    rig_free(rig);
+}
+END_TEST
+
+START_TEST(who_reserves_twice_hears_the_same_twice) {
+    struct rig *rig = rig_new(13);
+    rig_add(rig, rig_config());
+    rig_hello(rig, 0);
+    struct call *call = rig_call(rig, 20, 30);
+    rig_reserve(rig, 0, call);
+    ck_assert_uint_eq(call->n_reserved, 1);
+    uint32_t gen = call->gen;
+    rig_reserve(rig, 0, call);
+    ck_assert_uint_eq(call->n_reserved, 2);
+    ck_assert_uint_eq(call->gen, gen);
+    ck_assert_uint_eq(rig->workers[0].engine->sequences.n_used, 1);
+    rig_check(rig);
+    rig_free(rig);
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_test(tests, the_youngest_goes_when_blocks_are_short);
     tcase_add_test(tests, of_those_that_were_handed_over_the_youngest_goes);
@@ -470,4 +514,6 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_cancel_of_an_older_attempt_ends_nothing);
     tcase_add_test(tests, a_reservation_counts_the_cached_blocks_that_it_takes);
     tcase_add_test(tests, a_reservation_may_take_all_blocks_of_an_idle_worker);
+    tcase_add_test(tests, a_router_cannot_submit_under_another_routers_request);
+    tcase_add_test(tests, who_reserves_twice_hears_the_same_twice);
 }
