@@ -492,6 +492,26 @@ START_TEST(who_reserves_twice_hears_the_same_twice) {
 }
 END_TEST
 
+START_TEST(a_submit_for_another_reservation_is_stale) {
+    for (uint32_t later = 0; later <= 1; later++) {
+        struct rig *rig = rig_new(14);
+        rig_add(rig, rig_config());
+        rig_add(rig, rig_config());
+        rig_hello(rig, 0);
+        struct call *call = rig_call(rig, 20, 30);
+        rig_reserve(rig, 0, call);
+        ck_assert_uint_eq(call->n_reserved, 1);
+        call->gen = later ? call->gen + 1 : call->gen - 1;
+        call->n_at_reserve = call->n_prompt;
+        rig_decode(rig, 0, 1, call);
+        ck_assert_uint_eq(call->n_failed, 1);
+        ck_assert_int_eq(call->reason, REASON_STALE);
+        rig_check(rig);
+        rig_free(rig);
+    }
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_test(tests, the_youngest_goes_when_blocks_are_short);
     tcase_add_test(tests, of_those_that_were_handed_over_the_youngest_goes);
@@ -516,4 +536,5 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_reservation_may_take_all_blocks_of_an_idle_worker);
     tcase_add_test(tests, a_router_cannot_submit_under_another_routers_request);
     tcase_add_test(tests, who_reserves_twice_hears_the_same_twice);
+    tcase_add_test(tests, a_submit_for_another_reservation_is_stale);
 }
