@@ -81,12 +81,13 @@ START_TEST(as_many_tokens_rows_and_blocks_as_were_asked_for) {
     struct plan plan = {.n_rows = SEQS, .n_tokens = TOKENS, .rows = rows};
     for (uint32_t i = 0; i < SEQS; i++) {
         uint32_t n = i < SEQS - 1 ? 1 : TOKENS - (SEQS - 1);
-        rows[i] = (struct plan_row){.slot = i,
-                                    .begin = CONTEXT - n,
-                                    .n_tokens = n,
-                                    .ids = ids,
-                                    .blocks = blocks,
-                                    .sample = true};
+        rows[i] =
+            (struct plan_row){.slot = i,
+                              .begin = i == 0 ? 0 : CONTEXT - n, /* the longest are not the first */
+                              .n_tokens = n,
+                              .ids = ids,
+                              .blocks = blocks,
+                              .sample = true};
     }
     batch_build(&batch, &plan);
     ck_assert_uint_eq(batch.view.block_table_stride, 4);
