@@ -136,6 +136,17 @@ def each_verdict_is_told():
         assert list(baseline.failed) == ["absent"] and (tree.path / "f.c").read_text() == SUBJECT
         late = stranger.try_all([verdicts[0][0]], [tree], baseline, lambda *_: stages, -1)
         assert [verdict for _, verdict in late] == ["not tried"]
+        again = stranger.survivors_of(out.getvalue(), [plant for plant, _ in verdicts])
+        assert again == [verdicts[1][0]], again
+
+
+def a_survivor_is_found_again_where_lines_moved():
+    output = "\n".join(f"SKIPPED survivor f.c:{p.number}: 2 tests [1 s]\n{p.diff()}"
+                       for p in (Plant("f.c", 10, "    x();", ""), Plant("f.c", 7, "gone();", "")))
+    found = [Plant("f.c", 3, "  x();", ""), Plant("f.c", 13, "  x();", ""), Plant("f.c", 10, "    x();", "    y();"),
+             Plant("g.c", 10, "    x();", "")]
+    assert stranger.survivors_of(output, found) == [found[1]]
+    assert stranger.survivors_of("killed" + output, found) == []
 
 
 def the_rate_is_of_what_matters():
