@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -153,6 +154,51 @@ START_TEST(kick_that_adds_itself_runs_once_a_turn_without_sleep) {
 }
 END_TEST
 
+struct turn_of_kick {
+    struct loop_kick kick;
+    unsigned number;
+    unsigned *order, *n_run;
+};
+
+static void note_kick(void *user) {
+    struct turn_of_kick *one = user;
+    one->order[(*one->n_run)++] = one->number;
+}
+
+START_TEST(all_kicks_of_a_turn_run_in_it_in_their_order) {
+    struct turn_of_kick kicks[3];
+    unsigned order[3], n_run = 0;
+    for (unsigned i = 0; i < 3; i++) {
+        kicks[i] = (struct turn_of_kick){.number = i, .order = order, .n_run = &n_run};
+        loop_kick_init(&kicks[i].kick, note_kick, &kicks[i]);
+        loop_kick_add(loop, &kicks[i].kick);
+    }
+    loop_turn(loop, false);
+    ck_assert_uint_eq(n_run, 3);
+    for (unsigned i = 0; i < 3; i++)
+        ck_assert_uint_eq(order[i], i);
+}
+END_TEST
+
+/* Leaves the process no descriptor but those that it has. */
+START_TEST(a_wakeup_without_a_descriptor_is_refused) {
+    struct rlimit limit, tight;
+    struct loop_wakeup *wakeup = NULL;
+    struct seen seen = {0};
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    tight = limit;
+    int next = dup(STDERR_FILENO);
+    tight.rlim_cur = (rlim_t)next;
+    close(next);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &tight), 0);
+    ck_assert_int_eq(loop_wakeup_new(loop, note, &seen, &wakeup), STATUS_IO);
+    ck_assert_ptr_null(wakeup);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    ck_assert_int_eq(loop_wakeup_new(loop, note, &seen, &wakeup), STATUS_OK);
+    loop_wakeup_free(wakeup);
+}
+END_TEST
+
 static void *signal_wakeup(void *user) {
     loop_wakeup_signal(user);
     return NULL;
@@ -292,6 +338,8 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, timer_may_free_itself_in_its_callback);
     tcase_add_test(tests, watch_reports_what_it_was_set_to_and_nothing_else);
     tcase_add_test(tests, kick_that_adds_itself_runs_once_a_turn_without_sleep);
+    tcase_add_test(tests, all_kicks_of_a_turn_run_in_it_in_their_order);
+    tcase_add_test(tests, a_wakeup_without_a_descriptor_is_refused);
     tcase_add_test(tests, wakeup_from_another_thread_ends_the_sleep);
     tcase_add_test(tests, signal_arrives_on_the_loop);
     tcase_add_test(tests, longest_turn_shows_what_a_callback_took_and_used);

@@ -4,6 +4,7 @@
 #include "base/net/loop.h"
 #include "tests/support/suite.h"
 
+#include <errno.h>
 #include <pthread.h>
 
 const char *const suite_name = "base_pool";
@@ -24,7 +25,8 @@ static struct task tasks[5 * N];
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 static unsigned n_back, n_ran, order[16]; /* n_ran: of one thread */
 static bool has_begun;
-static bool opens_at_join; /* the gate, which the test has shut */
+static bool opens_at_join;                           /* the gate, which the test has shut */
+static unsigned n_created, n_joined, no_thread_from; /* the last: 0: never */
 
 static void run(struct pool_job *job) {
     __atomic_store_n(&has_begun, true, __ATOMIC_RELEASE);
@@ -45,6 +47,7 @@ static void set_up(void) {
     ck_assert_int_eq(pool_new(loop, 1, N, &pool), STATUS_OK);
     n_back = n_ran = 0;
     has_begun = opens_at_join = false;
+    n_created = n_joined = no_thread_from = 0;
     for (unsigned i = 0; i < sizeof tasks / sizeof *tasks; i++)
         tasks[i] = (struct task){.job = {.run = run, .done = done}, .number = i};
 }
@@ -115,8 +118,32 @@ int __wrap_pthread_join(pthread_t thread, void **value) {
     if (opens_at_join)
         pthread_mutex_unlock(&gate);
     opens_at_join = false;
+    n_joined++;
     return __real_pthread_join(thread, value);
 }
+
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+                          void *(*entry)(void *), void *user);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+                          void *(*entry)(void *), void *user);
+
+/* The system has no more threads, once a test says so. */
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+                          void *(*entry)(void *), void *user) {
+    if (++n_created == no_thread_from)
+        return EAGAIN;
+    return __real_pthread_create(thread, attributes, entry, user);
+}
+
+START_TEST(a_pool_that_cannot_have_all_its_threads_ends_those_it_has) {
+    struct pool *other = NULL;
+    no_thread_from = 3;
+    ck_assert_int_eq(pool_new(loop, 3, N, &other), STATUS_NOMEM);
+    ck_assert_ptr_null(other);
+    ck_assert_uint_eq(n_created, 3);
+    ck_assert_uint_eq(n_joined, 2);
+}
+END_TEST
 
 /* What the thread did not begin is handed back with the pool's end. */
 START_TEST(a_pool_that_ends_hands_back_what_it_did_not_run) {
@@ -159,5 +186,6 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_job_that_came_back_has_left_its_place);
     tcase_add_test(tests, a_job_may_be_submitted_again);
     tcase_add_test(tests, a_pool_that_ends_hands_back_what_it_did_not_run);
+    tcase_add_test(tests, a_pool_that_cannot_have_all_its_threads_ends_those_it_has);
     tcase_add_test(tests, a_job_that_waits_may_be_taken_back);
 }

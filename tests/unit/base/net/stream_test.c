@@ -1,6 +1,7 @@
 #include "base/net/stream.h"
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/net/loop.h"
 #include "base/net/tcp.h"
 #include "tests/support/suite.h"
@@ -231,7 +232,8 @@ START_TEST(large_runs_are_taken_over_and_keep_their_place) {
     struct buf want, bytes[2];
     buf_init(&want, 0);
     for (unsigned k = 0; k < 2; k++) {
-        buf_init(&bytes[k], 0);
+        buf_init(&bytes[k],
+                 N); /* full: the bound of a run is not that of what is written behind it */
         for (unsigned i = 0; i < N / 8; i++)
             buf_printf(&bytes[k], "%u%07u", k, i);
     }
@@ -290,6 +292,53 @@ START_TEST(a_port_in_use_is_said_in_one_line) {
 }
 END_TEST
 
+/* Is ::1 an address of this host, and does it take connections at this port? */
+static bool dials_v6(uint16_t port) {
+    struct sockaddr_in6 to = {
+        .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    int fd = socket(AF_INET6, SOCK_STREAM, 0);
+    bool is_there = fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof to) == 0;
+    if (fd >= 0)
+        close(fd);
+    return is_there;
+}
+
+static bool has_v6(void) {
+    struct sockaddr_in6 at = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    int fd = socket(AF_INET6, SOCK_STREAM, 0);
+    bool is_there = fd >= 0 && bind(fd, (struct sockaddr *)&at, sizeof at) == 0;
+    if (fd >= 0)
+        close(fd);
+    return is_there;
+}
+
+START_TEST(every_address_is_that_of_both_kinds) {
+    static const struct {
+        const char *address;
+        bool is_four, is_six;
+    } rows[] = {
+        {"127.0.0.1:0", true, false}, {"0.0.0.0:0", true, false}, {":0", true, true},
+        {"[::]:0", true, true},       {"[::1]:0", false, true},
+    };
+    bool six = has_v6();
+    for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct error error = {0};
+        if (!rows[i].is_four && !six)
+            continue; /* this host has nothing to listen at */
+        tcp_listener_free(listener);
+        listener = NULL;
+        ck_assert_msg(tcp_listen(loop, rows[i].address, on_accept, NULL, &listener, &error) ==
+                          STATUS_OK,
+                      "%s", error.text);
+        if (rows[i].is_four)
+            close(dial());
+        if (six)
+            ck_assert_int_eq(dials_v6(tcp_listener_port(listener)), rows[i].is_six);
+        ck_assert_int_eq(tcp_listener_is_loopback(listener), i == 0 || i == 4);
+    }
+}
+END_TEST
+
 START_TEST(an_inherited_socket_is_listened_on) {
     char address[32];
     struct error error = {0};
@@ -303,8 +352,10 @@ START_TEST(an_inherited_socket_is_listened_on) {
     close(client);
     struct tcp_listener *other = NULL;
     static const char *const bad[] = {"fd:", "fd:x", "fd:0x3", "fd:9999999", "fd:999999"};
-    for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++)
+    for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++) {
         ck_assert_int_eq(tcp_listen(loop, bad[i], on_accept, NULL, &other, &error), STATUS_INVALID);
+        ck_assert_int_eq(error.may_pass, i == 4); /* a number that a descriptor may have, later */
+    }
     snprintf(address, sizeof address, "fd:%d", client = dup(STDERR_FILENO));
     ck_assert_int_eq(tcp_listen(loop, address, on_accept, NULL, &other, &error), STATUS_INVALID);
     close(client);
@@ -329,6 +380,31 @@ START_TEST(addresses_are_read_strictly) {
     ck_assert(!tcp_is_loopback(""));
     ck_assert(!tcp_is_loopback("192.0.2.1"));
     ck_assert(!tcp_is_loopback("nonsense"));
+}
+END_TEST
+
+static void on_time(void *user) {
+    *(bool *)user = true;
+}
+
+/* What waits at a listener that is paused wakes nobody, however long it waits. */
+START_TEST(a_paused_listener_accepts_nothing_and_lets_the_loop_sleep) {
+    struct loop_timer *timer;
+    bool is_time = false;
+    ck_assert_int_eq(loop_timer_new(loop, on_time, &is_time, &timer), STATUS_OK);
+    tcp_listener_pause(listener, true);
+    int fd = dial();
+    uint64_t n_before = loop_turns(loop);
+    loop_timer_after(timer, 30 * NS_PER_MS);
+    while (!is_time)
+        loop_turn(loop, true);
+    ck_assert_uint_eq(n_accepted, 0);
+    ck_assert_uint_le(loop_turns(loop) - n_before, 5); /* the coarse clock may wake it twice */
+    tcp_listener_pause(listener, false);
+    while (n_accepted == 0)
+        loop_turn(loop, true);
+    loop_timer_free(timer);
+    close(fd);
 }
 END_TEST
 
@@ -365,7 +441,9 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, large_runs_are_taken_over_and_keep_their_place);
     tcase_add_test(tests, shutdown_sends_what_is_queued_first);
     tcase_add_test(tests, a_port_in_use_is_said_in_one_line);
+    tcase_add_test(tests, every_address_is_that_of_both_kinds);
     tcase_add_test(tests, an_inherited_socket_is_listened_on);
     tcase_add_test(tests, addresses_are_read_strictly);
+    tcase_add_test(tests, a_paused_listener_accepts_nothing_and_lets_the_loop_sleep);
     tcase_add_test(tests, running_out_of_descriptors_pauses_and_recovers);
 }
