@@ -5,6 +5,7 @@
 #include "tests/unit/proto/bus_rig.h"
 
 #include <poll.h>
+#include <sched.h>
 #include <unistd.h>
 
 const char *const suite_name = "bus_bounds";
@@ -181,6 +182,30 @@ START_TEST(the_tick_sends_what_waits_although_no_wake_up_told_of_room) {
 }
 END_TEST
 
+/* A wake-up that was eaten at a listener, which no product code does. */
+START_TEST(a_look_finds_what_came_to_a_listener_although_no_wake_up_told_of_it) {
+    struct bus *worker = open_bus_as((struct bus_config){.queue_bulk = 1024, .connect_ms = 60000});
+    struct bus *router = open_bus();
+    struct bus_event event;
+    listen_at(worker, endpoint);
+    uint32_t link = connect_to(router, endpoint);
+    send_ping(router, link, 1);
+    expect_ping(worker, 1, &event);
+    while (bus_receive(worker, &event) == STATUS_OK)
+        ck_abort_msg("nothing else was sent");
+    send_ping(router, link, 2);
+    for (int events = 0; !(events & ZMQ_POLLIN); sched_yield()) {
+        size_t n = sizeof events;
+        void *zmq = worker->listeners[0].socket.zmq;
+        ck_assert_int_eq(zmq_getsockopt(zmq, ZMQ_EVENTS, &events, &n), 0);
+    }
+    worker->n_ticks = 18; /* the look is in the second tick from here */
+    expect_ping(worker, 2, &event);
+    close_bus(router);
+    close_bus(worker);
+}
+END_TEST
+
 /* Each kind of lost wake-up, made by hand. */
 START_TEST(a_lost_wake_up_is_counted) {
     struct bus *bus = open_bus();
@@ -230,5 +255,6 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, what_waits_for_a_link_is_bounded_in_bytes);
     tcase_add_test(tests, a_cancel_takes_back_nothing_of_a_later_attempt);
     tcase_add_test(tests, the_tick_sends_what_waits_although_no_wake_up_told_of_room);
+    tcase_add_test(tests, a_look_finds_what_came_to_a_listener_although_no_wake_up_told_of_it);
     tcase_add_test(tests, a_lost_wake_up_is_counted);
 }

@@ -465,6 +465,46 @@ START_TEST(entries_of_a_step_are_bounded) {
 }
 END_TEST
 
+/* What each of the largest number of entries may have, in some 700 KiB that need 4 MiB when unpacked. */
+START_TEST(a_step_with_all_entries_and_their_best_tokens_comes_back) {
+    static struct step_entry entries[MESSAGE_ENTRIES_MAX];
+    static struct token_logprobs logprobs[MESSAGE_ENTRIES_MAX];
+    static uint32_t tokens[MESSAGE_ENTRIES_MAX];
+    for (uint32_t i = 0; i < MESSAGE_ENTRIES_MAX; i++) {
+        tokens[i] = i;
+        logprobs[i] = (struct token_logprobs){.logprob = -1.0f, .n_top = MESSAGE_TOP_MAX};
+        for (uint32_t k = 0; k < MESSAGE_TOP_MAX; k++) {
+            logprobs[i].top_ids[k] = i + k;
+            logprobs[i].top_logprobs[k] = -1.0f - (float)k;
+        }
+        entries[i] = (struct step_entry){
+            .req = {1, 1 + i}, .n_tokens = 1, .tokens = &tokens[i], .logprobs = &logprobs[i]};
+    }
+    struct message step = {.type = MESSAGE_STEP};
+    step.u.step.n = MESSAGE_ENTRIES_MAX;
+    step.u.step.entries = entries;
+    struct frames frames;
+    struct message came;
+    ck_assert_int_eq(codec_encode(&codec, &step, &frames), STATUS_OK);
+    enum status status = codec_decode(&other, &frames, &came, &error);
+    ck_assert_msg(status == STATUS_OK, "%s", error.text);
+    ck_assert(message_equal(&step, &came));
+}
+END_TEST
+
+/* A token is a byte here, and its log-probabilities would be 168. */
+START_TEST(what_needs_more_memory_than_its_size_allows_is_said) {
+    enum { N = 100000 };
+    static struct body body;
+    static const uint8_t tokens[N];
+    body.n = 0;
+    PUT(&body, 0x0a, 0xb1, 0x8d, 0x06, REQUEST, 0x2a, 0xa0, 0x8d, 0x06); /* N + 17; N */
+    put(&body, tokens, N);
+    PUT(&body, 0x32, 0); /* no log-probability at all */
+    step_refused(&body, STATUS_LIMIT, "body");
+}
+END_TEST
+
 START_TEST(a_chunks_raw_frame_is_as_long_as_it_says) {
     static const uint8_t bytes[64];
     struct message message = {.type = MESSAGE_CHUNK};
@@ -504,5 +544,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_chunk_has_layers_and_blocks);
     tcase_add_test(tests, indexes_end_at_32_bits);
     tcase_add_test(tests, entries_of_a_step_are_bounded);
+    tcase_add_test(tests, a_step_with_all_entries_and_their_best_tokens_comes_back);
+    tcase_add_test(tests, what_needs_more_memory_than_its_size_allows_is_said);
     tcase_add_test(tests, a_chunks_raw_frame_is_as_long_as_it_says);
 }
