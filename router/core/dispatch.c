@@ -108,7 +108,6 @@ static void begin_attempt(struct router *router, struct request *req) {
     req->waits = NULL;
     req->handoff = req->to_prefill != SLOT_NONE;
     req->prefilled_by = req->to_prefill;
-    req->gen = 0;
     req->cached_tokens = 0;
     req->has_token = false;
     req->computing = true;
@@ -144,9 +143,7 @@ enum turn dispatch_request(struct router *router, struct request *req) {
         submitted(router, req);
         return TURN_LATER;
     }
-    if (req->gen == 0)
-        return TURN_WAIT;
-    router->stats.n_handoffs++;
+    router->stats.n_handoffs++; /* the decode worker has reserved: dispatch_reserved() */
     do {
         req->transfer_id = random_next(&router->random);
     } while (req->transfer_id == 0);
