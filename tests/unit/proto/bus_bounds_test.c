@@ -182,6 +182,54 @@ START_TEST(the_tick_sends_what_waits_although_no_wake_up_told_of_room) {
 }
 END_TEST
 
+int __real_zmq_getsockopt(void *zmq, int option, void *value, size_t *n);
+int __wrap_zmq_getsockopt(void *zmq, int option, void *value, size_t *n);
+
+static struct bus *reads_when_asked; /* the next time that any socket is asked what it has; NULL */
+
+/* Takes what came, until the asked socket has room again. */
+static void make_room(void *zmq) {
+    struct bus *bus = reads_when_asked;
+    struct bus_event event;
+    reads_when_asked = NULL;
+    for (int events = 0; !(events & ZMQ_POLLOUT); sched_yield()) {
+        size_t n = sizeof events;
+        while (bus_receive(bus, &event) == STATUS_OK)
+            continue;
+        ck_assert_int_eq(__real_zmq_getsockopt(zmq, ZMQ_EVENTS, &events, &n), 0);
+    }
+}
+
+int __wrap_zmq_getsockopt(void *zmq, int option, void *value, size_t *n) {
+    if (option == ZMQ_EVENTS && reads_when_asked)
+        make_room(zmq);
+    return __real_zmq_getsockopt(zmq, option, value, n);
+}
+
+/* libzmq tells of it by nothing else. */
+START_TEST(room_that_comes_while_a_send_asks_for_messages_is_used) {
+    struct bus *worker = open_bus(), *router = open_bus();
+    struct bus_event event;
+    struct bus_stats stats;
+    listen_at(worker, endpoint);
+    uint32_t link = connect_to(router, endpoint);
+    send_ping(router, link, 1);
+    expect_ping(worker, 1, &event);
+    while (bus_receive(worker, &event) == STATUS_OK)
+        continue;
+    for (reads_when_asked = worker; reads_when_asked;)
+        send_ping(router, link, 2);
+    bus_stats(router, &stats);
+    ck_assert_uint_eq(stats.n_queued, 0);
+    send_ping(router, link, 3);
+    do
+        next_event(worker, &event);
+    while (event.message->u.ping.t_ns != 3);
+    close_bus(router);
+    close_bus(worker);
+}
+END_TEST
+
 /* A wake-up that was eaten at a listener, which no product code does. */
 START_TEST(a_look_finds_what_came_to_a_listener_although_no_wake_up_told_of_it) {
     struct bus *worker = open_bus_as((struct bus_config){.queue_bulk = 1024, .connect_ms = 60000});
@@ -255,6 +303,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, what_waits_for_a_link_is_bounded_in_bytes);
     tcase_add_test(tests, a_cancel_takes_back_nothing_of_a_later_attempt);
     tcase_add_test(tests, the_tick_sends_what_waits_although_no_wake_up_told_of_room);
+    tcase_add_test(tests, room_that_comes_while_a_send_asks_for_messages_is_used);
     tcase_add_test(tests, a_look_finds_what_came_to_a_listener_although_no_wake_up_told_of_it);
     tcase_add_test(tests, a_lost_wake_up_is_counted);
 }
