@@ -26,6 +26,21 @@ START_TEST(a_reply_has_its_length_and_the_connection_goes_on) {
 }
 END_TEST
 
+/* The rig's own bound is 16 connections. */
+START_TEST(a_listener_as_it_is_by_default_serves_many_at_once) {
+    int fds[40];
+    config = listener_config_default;
+    rig_start();
+    for (int i = 0; i < 40; i++)
+        fds[i] = dial(GET("/wait"));
+    turn_until(&n_held, 40);
+    ck_assert_uint_eq(listener_counts(listener).n_accepted, 40);
+    for (int i = 0; i < 40; i++)
+        close(fds[i]);
+    turn_until(&n_gone, 40);
+}
+END_TEST
+
 /* What cannot be echoed is replaced, and a refusal has one, too. */
 START_TEST(every_reply_has_a_request_id_of_its_own) {
     static const char *const values[] = {"x-other: 1", "x-request-id: ", "x-request-id: a b",
@@ -279,6 +294,7 @@ END_TEST
 void suite_add(TCase *tests) {
     tcase_add_checked_fixture(tests, rig_setup, rig_teardown);
     tcase_add_test(tests, a_reply_has_its_length_and_the_connection_goes_on);
+    tcase_add_test(tests, a_listener_as_it_is_by_default_serves_many_at_once);
     tcase_add_test(tests, every_reply_has_a_request_id_of_its_own);
     tcase_add_test(tests, head_gets_the_length_and_no_body);
     tcase_add_test(tests, pipelined_requests_are_answered_in_order);
