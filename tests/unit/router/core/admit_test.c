@@ -133,10 +133,30 @@ START_TEST(who_waits_goes_when_a_submit_is_counted_by_the_worker_itself) {
 }
 END_TEST
 
+/* The first needs the long context, whose worker is full; the next would fit beside it. */
+START_TEST(who_waits_goes_when_the_one_before_it_is_cancelled) {
+    fake_open_default(&fake);
+    struct welcome small = fake_welcome("small", ROLE_MIXED),
+                   large = fake_welcome("large", ROLE_MIXED);
+    small.context = 10;
+    large.max_seqs = 1;
+    uint32_t s = fake_join(&fake, &small), l = fake_join(&fake, &large);
+    for (uint32_t user = 0; user < 2; user++)
+        ck_assert_int_eq(fake_ask(&fake, user, 10, 4), STATUS_OK);
+    ck_assert_int_eq(fake_ask(&fake, 2, 9, 4), STATUS_OK);
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, l), 1);
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, s), 0);
+    router_cancel(fake.router, fake.now_ns, fake.users[1].name);
+    ck_assert_uint_eq(fake_count(&fake, MESSAGE_SUBMIT, s), 1);
+    fake_close(&fake);
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_test(tests, a_call_s_sequences_are_all_let_in_or_leave_no_trace);
     tcase_add_test(tests, the_longest_wait_is_told_and_ends_with_it);
     tcase_add_test(tests, one_bad_sequence_keeps_its_call_out);
     tcase_add_test(tests, places_are_counted_in_pairs);
     tcase_add_test(tests, who_waits_goes_when_a_submit_is_counted_by_the_worker_itself);
+    tcase_add_test(tests, who_waits_goes_when_the_one_before_it_is_cancelled);
 }
