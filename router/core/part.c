@@ -16,7 +16,6 @@ void part_join(struct router *router, struct part *part, uint32_t number, bool p
                           .n_tokens = n_tokens,
                           .silent_ns = fleet_silent_own_ns(router, slot),
                           .epoch = slot->trust->epoch};
-    list_init(&part->link);
     list_push_back(prefill ? &slot->prefills : &slot->decodes, &part->link);
     slot->n_assigned++;
     slot->n_unreflected++;

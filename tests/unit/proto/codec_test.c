@@ -197,6 +197,18 @@ START_TEST(logprobs_that_are_not_finite_arrive_as_very_unlikely) {
 }
 END_TEST
 
+START_TEST(who_asks_for_nothing_samples_as_the_model_says) {
+    struct sampling sampling;
+    memset(&sampling, 0xff, sizeof sampling);
+    sampling_init(&sampling);
+    ck_assert(sampling.temperature == 1.0f && sampling.top_p == 1.0f);
+    ck_assert(sampling.repetition == 1.0f && sampling.presence == 0.0f);
+    ck_assert(sampling.frequency == 0.0f && sampling.min_p == 0.0f);
+    ck_assert_uint_eq(sampling.top_k, 0);
+    ck_assert_uint_eq(sampling.n_grammar, 0);
+}
+END_TEST
+
 START_TEST(headers_are_checked) {
     struct message ping = {.type = MESSAGE_PING, .session = 3, .seq = 4};
     struct frames frames;
@@ -533,6 +545,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, unaligned_raw_frames_are_read_aligned);
     tcase_add_test(tests, senders_cannot_go_past_the_bounds);
     tcase_add_test(tests, logprobs_that_are_not_finite_arrive_as_very_unlikely);
+    tcase_add_test(tests, who_asks_for_nothing_samples_as_the_model_says);
     tcase_add_test(tests, headers_are_checked);
     tcase_add_test(tests, a_longer_header_of_a_later_minor_version_is_skipped);
     tcase_add_test(tests, hostile_bodies_are_refused_within_the_memory_budget);

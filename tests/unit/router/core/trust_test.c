@@ -135,6 +135,22 @@ START_TEST(a_trial_that_is_answered_ends_it) {
 }
 END_TEST
 
+START_TEST(behind_a_trial_that_was_answered_the_failures_before_it_count_no_more) {
+    open_two();
+    for (uint32_t user = 0; user < 3; user++)
+        fail_one(user, a, REASON_TRANSFER);
+    ck_assert_int_eq(standing_of(a), STANDING_ASIDE);
+    pass_ms(1001);
+    answer_one(3, a);
+    fail_one(4, a, REASON_TRANSFER);
+    fail_one(5, a, REASON_TRANSFER);
+    ck_assert_int_eq(standing_of(a), STANDING_GOOD);
+    fail_one(6, a, REASON_TRANSFER);
+    ck_assert_int_eq(standing_of(a), STANDING_ASIDE);
+    fake_close(&fake);
+}
+END_TEST
+
 START_TEST(so_many_tokens_make_a_trial_a_good_answer) {
     open_two();
     fail_one(0, a, REASON_NUMERICS);
@@ -468,6 +484,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, an_attempt_from_before_does_not_hold_up_a_trial);
     tcase_add_test(tests, a_failed_trial_doubles_the_time_up_to_its_bound);
     tcase_add_test(tests, a_trial_that_is_answered_ends_it);
+    tcase_add_test(tests, behind_a_trial_that_was_answered_the_failures_before_it_count_no_more);
     tcase_add_test(tests, so_many_tokens_make_a_trial_a_good_answer);
     tcase_add_test(tests, put_aside_again_soon_goes_on_doubling_and_later_begins_anew);
     tcase_add_test(tests, attempts_from_before_say_nothing_of_a_worker_put_aside);
