@@ -198,6 +198,21 @@ START_TEST(reset_is_noticed) {
 }
 END_TEST
 
+/* The send hears of it before anything is read. */
+START_TEST(a_send_to_a_peer_that_reset_ends_the_stream_as_broken) {
+    int fd = dial_and_accept();
+    struct linger linger = {.l_onoff = 1};
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
+    close(fd);
+    ck_assert_int_eq(stream_write(stream, "x", 1), STATUS_OK);
+    while (n_gone == 0)
+        loop_turn(loop, false); /* nothing wakes it behind the send */
+    ck_assert_int_eq(gone_status, STATUS_IO);
+    ck_assert_uint_eq(n_drained, 0);
+    ck_assert_int_eq(stream_write(stream, "y", 1), STATUS_CLOSED);
+}
+END_TEST
+
 START_TEST(large_output_waits_for_a_slow_reader_and_drains) {
     enum { N = 16 << 20 };
     int fd = dial_and_accept();
@@ -437,6 +452,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, few_bytes_and_the_end_may_come_together);
     tcase_add_test(tests, paused_stream_reads_nothing_but_notices_a_close);
     tcase_add_test(tests, reset_is_noticed);
+    tcase_add_test(tests, a_send_to_a_peer_that_reset_ends_the_stream_as_broken);
     tcase_add_test(tests, large_output_waits_for_a_slow_reader_and_drains);
     tcase_add_test(tests, large_runs_are_taken_over_and_keep_their_place);
     tcase_add_test(tests, shutdown_sends_what_is_queued_first);
