@@ -440,6 +440,8 @@ START_TEST(our_client_refuses_others_and_says_why) {
         const char *host, *problem;
     } rows[] = {{true, "other.test", "hostname mismatch"},
                 {true, "127.0.0.2", "IP address mismatch"},
+                {true, "2001:db8::1", "IP address mismatch"},
+                {true, "fe80::1%eth0", "IP address mismatch"},
                 {false, "localhost", "unable to get local issuer certificate"}};
     for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct tls_client_config config = {.ca = rows[i].has_ca ? rig.ca : ""};
