@@ -28,6 +28,7 @@
 #include "router/call/meter.h"
 #include "router/call/serving.h"
 #include "router/call/text.h"
+#include "router/call/usage.h"
 #include "router/config.h"
 #include "router/core/router.h"
 #include "router/serve/api.h"
@@ -272,8 +273,9 @@ static enum status open_front(struct program *program, struct error *error) {
     if (health_watches_new(server, &server->watches) != STATUS_OK ||
         events_new(server, &server->events) != STATUS_OK)
         return error_set(error, STATUS_NOMEM, "no memory for a timer");
-    if (metrics_new(1024, &server->metrics) != STATUS_OK ||
-        meter_new(server->metrics, serving->model, &serving->meter) != STATUS_OK)
+    if (metrics_new(1024 + USAGE_SERIES_MAX, &server->metrics) != STATUS_OK ||
+        meter_new(server->metrics, serving->model, &serving->meter) != STATUS_OK ||
+        usage_new(server->metrics, &serving->usage) != STATUS_OK)
         return error_set(error, STATUS_NOMEM, "no memory for the metrics");
     const struct listener_calls calls = {routes_head, routes_exchange, server};
     enum status status =
@@ -406,6 +408,7 @@ static void close_all(struct program *program) {
     tls_context_free(server->tls);
     router_free(serving->core);
     link_free(server->link);
+    usage_free(serving->usage);
     meter_free(serving->meter);
     metrics_free(server->metrics);
     text_free(serving->text);

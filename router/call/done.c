@@ -6,7 +6,9 @@
 #include "router/api/errors.h"
 #include "router/call/call.h"
 #include "router/call/meter.h"
+#include "router/call/quota.h"
 #include "router/call/serving.h"
+#include "router/call/usage.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -80,19 +82,33 @@ static void log_done(const struct call *call, enum meter_outcome outcome, unsign
     char times[32 * STAGE_COUNT];
     log_sequences(call);
     log_info("request done",
-             "id=%s request=%s request_id=%s traceparent=%s dialect=%s outcome=%s status=%u "
+             "id=%s request=%s request_id=%s traceparent=%s key=%s dialect=%s outcome=%s status=%u "
              "error=%s stage=%s "
              "choices=%u prompt_tokens=%u tokens=%u cached_tokens=%u replays=%u %s "
              "first_token_us=%" PRIu64 " prefill=%s decode=%s",
              call->reply.id, attempt_text(attempt, end),
              log_text(request_id, sizeof request_id, call->request_id), call->traceparent,
-             call->dialect->name, outcomes[outcome], http,
+             call->quota ? call->quota->name : "", call->dialect->name, outcomes[outcome], http,
              call->failed ? status_name(call->error.status) : "", stage_name(ended_in(call)),
              call->n_sequences, call->reply.n_prompt_tokens, call->reply.n_completion_tokens,
              call->reply.n_cached_tokens, call->n_replays, stage_times(call, times, sizeof times),
              (uint64_t)(first_ns / NS_PER_US),
              log_text(worker[0], sizeof worker[0], end->prefill_worker),
              log_text(worker[1], sizeof worker[1], end->decode_worker));
+}
+
+/* What the workers had of it; a prompt counts once, whatever its choices. */
+static struct usage_call usage_of(const struct call *call) {
+    uint32_t n_choices = call->ask.n_choices, n_prompt = 0;
+    for (uint32_t i = 0; i < call->n_sequences; i += n_choices) {
+        bool was_sent = false;
+        for (uint32_t k = i; k < i + n_choices; k++)
+            was_sent |= call->sequences[k].end.attempt.attempt > 0;
+        n_prompt += was_sent ? call->sequences[i].n_prompt : 0;
+    }
+    return (struct usage_call){.n_prompt_tokens = n_prompt,
+                               .n_completion_tokens = call->reply.n_completion_tokens,
+                               .n_cached_tokens = call->reply.n_cached_tokens};
 }
 
 static uint32_t longest(const struct call *call) {
@@ -104,7 +120,9 @@ static uint32_t longest(const struct call *call) {
 
 static void count_done(const struct call *call, enum meter_outcome outcome, unsigned http) {
     struct meter *meter = call->serving->meter;
+    const struct usage_call usage = usage_of(call);
     meter_http(meter, call->dialect->name, http);
+    usage_add(call->serving->usage, call->quota ? call->quota->name : "", &usage);
     for (unsigned i = 0; i < STAGE_COUNT; i++)
         if (call->stage_ns[i] != CALL_NEVER)
             meter_stage(meter, (enum request_stage)i, call->stage_ns[i]);

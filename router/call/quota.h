@@ -1,4 +1,5 @@
-/* router/call/quota.h: what the calls of one key may use: so many at a time, so many a minute.
+/* router/call/quota.h: what the calls of one key may use: so many at a time, so many a minute; and
+ * under which name they are counted.
  *
  * On the heap: a key may be taken away while calls of it run, and its quota goes with the last of
  * them. Loop's thread only, but for `salt`, which does not change. The time is passed in. */
@@ -10,11 +11,13 @@
 #include <stdint.h>
 
 #define QUOTA_SALT_MAX 128
+#define QUOTA_NAME_MAX 64
 
 struct quota {
     uint32_t concurrent_max;       /* 0: as many as come */
     uint32_t per_minute;           /* 0: the same; else also how many may come at once */
     char salt[QUOTA_SALT_MAX + 1]; /* calls with others share no cached prefix; "": none */
+    char name[QUOTA_NAME_MAX + 1]; /* of metrics and log; "": none */
     uint32_t n_now;                /* calls that run */
     bool retired;                  /* its key is gone: the last call frees it */
     double n_left;                 /* of per_minute; grows back evenly */

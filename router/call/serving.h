@@ -16,6 +16,7 @@ struct calls;
 struct exchanges;
 struct formats;
 struct meter;
+struct usage;
 struct pool;
 struct router;
 struct text;
@@ -33,6 +34,7 @@ struct serving {
     struct list crowded; /* of struct call.waits: no memory for their trees now */
     uint32_t n_jobs;     /* of calls, on the pool */
     struct meter *meter;
+    struct usage *usage;
 
     const char *model; /* the id that clients see */
     struct ask_limits limits;

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LINE_BYTES_MAX (API_KEY_BYTES_MAX + QUOTA_SALT_MAX + 128)
+#define LINE_BYTES_MAX (API_KEY_BYTES_MAX + QUOTA_SALT_MAX + QUOTA_NAME_MAX + 128)
 #define BLANKS         " \t\r\n"
 #define FILE_BYTES_MAX (API_KEYS_MAX * LINE_BYTES_MAX)
 
@@ -35,14 +35,30 @@ static bool read_number(const char *text, uint32_t *number) {
     return true;
 }
 
+/* A label of metrics and a word of the log. What begins otherwise is no name, so that rows of other
+ * kinds can be told from keys. */
+static bool read_name(const char *text, char *name) {
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    size_t n = strlen(text);
+    if (n == 0 || n > QUOTA_NAME_MAX || !strchr(letters, text[0]))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (!strchr(letters, text[i]) && !strchr("._-", text[i]))
+            return false;
+    memcpy(name, text, n + 1);
+    return true;
+}
+
 /* "concurrent=8" and its like. */
 static bool read_word(const char *word, struct quota *quota) {
     static const char concurrent[] = "concurrent=", per_minute[] = "per-minute=";
-    static const char salt[] = "cache-salt=";
+    static const char salt[] = "cache-salt=", name[] = "name=";
     if (strncmp(word, concurrent, sizeof concurrent - 1) == 0)
         return read_number(word + sizeof concurrent - 1, &quota->concurrent_max);
     if (strncmp(word, per_minute, sizeof per_minute - 1) == 0)
         return read_number(word + sizeof per_minute - 1, &quota->per_minute);
+    if (strncmp(word, name, sizeof name - 1) == 0)
+        return read_name(word + sizeof name - 1, quota->name);
     size_t n = strlen(word);
     if (strncmp(word, salt, sizeof salt - 1) != 0 || n < sizeof salt ||
         n - (sizeof salt - 1) > QUOTA_SALT_MAX)
@@ -64,8 +80,9 @@ static enum status read_words(char *rest, struct api_keys_row *row, const char *
         if (!read_word(word, row->quota))
             return error_set(error, STATUS_INVALID,
                              "%s: line %u: the words after a key are concurrent=N, per-minute=N "
-                             "(1 to 1000000) and cache-salt=TEXT (up to %d bytes)",
-                             path, row->line, QUOTA_SALT_MAX);
+                             "(1 to 1000000), cache-salt=TEXT (up to %d bytes) and name=NAME (up "
+                             "to %d letters, digits and ._-, a letter or digit first)",
+                             path, row->line, QUOTA_SALT_MAX, QUOTA_NAME_MAX);
     return STATUS_OK;
 }
 
@@ -201,6 +218,7 @@ static void keep_quota(struct api_keys_row *old, struct api_keys_row *fresh) {
         return;
     kept->concurrent_max = fresh->quota->concurrent_max;
     kept->per_minute = fresh->quota->per_minute;
+    memcpy(kept->name, fresh->quota->name, sizeof kept->name);
     old->quota = fresh->quota;
     fresh->quota = kept;
 }

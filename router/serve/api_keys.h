@@ -1,7 +1,8 @@
 /* router/serve/api_keys.h: who may ask, and how much: one key per line of a file.
  *
- *     KEY [concurrent=N] [per-minute=N] [cache-salt=TEXT]
- */
+ *     KEY [name=NAME] [concurrent=N] [per-minute=N] [cache-salt=TEXT]
+ *
+ * Several keys may have one name: their calls are counted together. */
 #pragma once
 
 #include "base/error.h"

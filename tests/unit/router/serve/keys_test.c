@@ -150,23 +150,44 @@ START_TEST(words_behind_a_key_are_its_limits) {
     struct api_keys *keys = NULL;
     struct error error = {0};
     ck_assert_int_eq(
-        load("one\ntwo concurrent=3 per-minute=60\tcache-salt=team=a\n", &keys, &error), STATUS_OK);
+        load("one\ntwo concurrent=3 per-minute=60\tcache-salt=team=a name=Team_a.1-x\n", &keys,
+             &error),
+        STATUS_OK);
     const struct quota *one = api_keys_quota(keys, "one"), *two = api_keys_quota(keys, "two");
     ck_assert(one->concurrent_max == 0 && one->per_minute == 0 && one->salt[0] == 0);
     ck_assert(two->concurrent_max == 3 && two->per_minute == 60);
     ck_assert_str_eq(two->salt, "team=a");
+    ck_assert_str_eq(two->name, "Team_a.1-x");
+    ck_assert_str_eq(one->name, "");
     ck_assert_ptr_null(api_keys_quota(keys, "concurrent=3"));
     api_keys_free(keys);
-    static const char *const bad[] = {"concurrent=0",  "concurrent=",        "concurrent=8x",
-                                      "concurrent=-1", "concurrent=1000001", "per-minute=1.5",
-                                      "cache-salt=",   "something=1",        "two",
-                                      "# why",         "per-minute= 3",      "CONCURRENT=3"};
+    static const char *const bad[] = {
+        "concurrent=0",   "concurrent=",  "concurrent=8x", "concurrent=-1", "concurrent=1000001",
+        "per-minute=1.5", "cache-salt=",  "something=1",   "two",           "# why",
+        "per-minute= 3",  "CONCURRENT=3", "name=",         "name=-a",       "name=.a",
+        "name=a\"b",      "name=a/b",     "name=_"};
     for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++) {
         char text[128];
         snprintf(text, sizeof text, "fine concurrent=1\n\nsesame %s\n", bad[i]);
         ck_assert_msg(load(text, &keys, &error) == STATUS_INVALID, "%s", bad[i]);
         ck_assert_ptr_nonnull(strstr(error.text, "line 3: "));
         ck_assert_ptr_null(strstr(error.text, "sesame")); /* keys are no text of errors */
+    }
+}
+END_TEST
+
+START_TEST(a_name_has_up_to_64_characters) {
+    for (size_t n = QUOTA_NAME_MAX; n <= QUOTA_NAME_MAX + 1; n++) {
+        struct api_keys *keys = NULL;
+        struct error error = {0};
+        char text[128], name[QUOTA_NAME_MAX + 2] = {0};
+        memset(name, 'n', n);
+        snprintf(text, sizeof text, "sesame name=%s\n", name);
+        enum status status = load(text, &keys, &error);
+        ck_assert_int_eq(status, n == QUOTA_NAME_MAX ? STATUS_OK : STATUS_INVALID);
+        if (status == STATUS_OK)
+            ck_assert_str_eq(api_keys_quota(keys, "sesame")->name, name);
+        api_keys_free(keys);
     }
 }
 END_TEST
@@ -233,10 +254,11 @@ START_TEST(keys_are_read_again_under_calls_that_run) {
     rewrite(path, "stays concurrent=none\n");
     ck_assert_int_eq(reload(keys, &error), STATUS_INVALID);
     ck_assert(api_keys_has(keys, "goes") && api_keys_quota(keys, "stays") == stays);
-    rewrite(path, "stays concurrent=2\nsalted concurrent=1 cache-salt=b\ncomes\n");
+    rewrite(path, "stays concurrent=2 name=renamed\nsalted concurrent=1 cache-salt=b\ncomes\n");
     ck_assert_int_eq(reload(keys, &error), STATUS_OK);
     ck_assert(api_keys_has(keys, "comes") && !api_keys_has(keys, "goes"));
     ck_assert_ptr_eq(api_keys_quota(keys, "stays"), stays);
+    ck_assert_str_eq(stays->name, "renamed");
     ck_assert_int_eq(quota_take(stays, now_ns, &wait_ms), STATUS_OK); /* the second of two */
     ck_assert_int_eq(quota_take(stays, now_ns, &wait_ms), STATUS_BUSY);
     ck_assert_str_eq(salted->salt, "a");
@@ -306,6 +328,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_fifo_and_a_file_without_end_are_refused);
     tcase_add_test(tests, one_key_for_clients_and_administrators_is_found);
     tcase_add_test(tests, words_behind_a_key_are_its_limits);
+    tcase_add_test(tests, a_name_has_up_to_64_characters);
     tcase_add_test(tests, a_quota_bounds_calls_at_a_time_and_by_the_minute);
     tcase_add_test(tests, keys_are_read_again_under_calls_that_run);
     tcase_add_test(tests, names_and_times_that_cannot_work_are_refused);
