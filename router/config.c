@@ -72,7 +72,7 @@ static const struct option_spec table[] = {
      .help = "the cluster's CURVE keys; needed beyond this host"},
     {"api-keys", OPTION_STRING, AT(api_keys), NULL, "router", "FILE",
      .help = "one key a line; then clients must send one. After a key: name=NAME, concurrent=N, "
-             "per-minute=N, cache-salt=TEXT"},
+             "per-minute=N, tokens-per-minute=N, cache-salt=TEXT"},
     {"tls-cert", OPTION_STRING, AT(tls_cert), NULL, "router", "FILE",
      .help = "PEM: the server's certificate, then those that lead to its root; clients then speak "
              "https. SIGHUP reads it again"},

@@ -4,8 +4,10 @@
 #include "model/model.h"
 #include "model/text/template/tool_format.h"
 #include "router/call/call.h"
+#include "router/call/quota.h"
 #include "router/call/serving.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -111,6 +113,25 @@ static enum status ask_core(struct call *call) {
     return status;
 }
 
+/* Its prompts and the longest answers that they may get. */
+static enum status take_tokens(struct call *call) {
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < call->ask.n_prompts; i++)
+        n += call->ask.prompts[i].ids.n;
+    for (uint32_t i = 0; i < call->n_sequences; i++)
+        n += max_new_of(call, i);
+    struct api_error *error = &call->error;
+    if (!call->quota || quota_take_tokens(call->quota, clock_now_ns(), n, &call->n_taken,
+                                          &error->retry_ms) == STATUS_OK)
+        return STATUS_OK;
+    char text[128];
+    snprintf(text, sizeof text,
+             "This key has reached its limit of tokens a minute; try again in %u ms",
+             error->retry_ms);
+    call_fail(call, STATUS_BUSY, "rate_limit_exceeded", text);
+    return STATUS_BUSY;
+}
+
 /* Nothing is to be generated: echoes alone. */
 static void end_at_once(struct call *call) {
     for (uint32_t i = 0; i < call->n_sequences; i++)
@@ -127,10 +148,12 @@ static enum status admit_all(struct call *call) {
     for (uint32_t i = 0; i < call->n_sequences; i++)
         TRY(make_sequence(call, &call->sequences[i], &ask->prompts[i / ask->n_choices].ids,
                           max_new_of(call, i)));
-    if (max_new_of(call, 0) > 0)
-        return ask_core(call);
-    end_at_once(call);
-    return STATUS_OK;
+    if (max_new_of(call, 0) == 0) {
+        end_at_once(call);
+        return STATUS_OK;
+    }
+    TRY(take_tokens(call));
+    return ask_core(call);
 }
 
 void admission_run(struct call *call) {

@@ -48,6 +48,19 @@ void call_refuse(struct call *call, enum status status) {
     }
 }
 
+struct usage_call call_usage(const struct call *call) {
+    uint32_t n_choices = call->ask.n_choices, n_prompt = 0;
+    for (uint32_t i = 0; i < call->n_sequences; i += n_choices) {
+        bool was_sent = false;
+        for (uint32_t k = i; k < i + n_choices; k++)
+            was_sent |= call->sequences[k].end.attempt.attempt > 0;
+        n_prompt += was_sent ? call->sequences[i].n_prompt : 0;
+    }
+    return (struct usage_call){.n_prompt_tokens = n_prompt,
+                               .n_completion_tokens = call->reply.n_completion_tokens,
+                               .n_cached_tokens = call->reply.n_cached_tokens};
+}
+
 struct answer call_answer(struct call *call) {
     return (struct answer){.dialect = call->dialect,
                            .ask = &call->ask,

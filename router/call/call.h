@@ -16,6 +16,7 @@
 #include "router/call/client.h"
 #include "router/call/sequence.h"
 #include "router/call/text.h"
+#include "router/call/usage.h"
 #include "router/core/router.h"
 
 #include <stdbool.h>
@@ -62,6 +63,7 @@ struct call {
     struct sequence *sequences; /* owned (n_sequences) */
     uint32_t n_sequences;
     uint32_t n_replays; /* of all sequences */
+    uint64_t n_taken;   /* tokens that the quota counts for it while it runs */
     struct buf whole;   /* owned: the reply, where it is not a stream */
     enum status build_status;
     char request_id[EXCHANGE_ID_MAX + 1]; /* x-request-id, for the log */
@@ -94,6 +96,9 @@ void call_note(struct call *call);
 /* A number for a sequence. STATUS_BUSY when all are taken. */
 NODISCARD enum status call_take_number(struct calls *calls, struct sequence *sequence);
 void call_give_number(struct calls *calls, struct sequence *sequence);
+
+/* What the workers had of it, once its sequences have ended; a prompt counts once, whatever its choices. */
+struct usage_call call_usage(const struct call *call);
 
 /* What its answer is made of. */
 struct answer call_answer(struct call *call);

@@ -18,11 +18,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What the tokens of its answer have not used goes back before the call does. */
+static void give_quota(const struct call *call) {
+    const struct usage_call usage = call_usage(call);
+    uint64_t n_used = (uint64_t)usage.n_prompt_tokens + usage.n_completion_tokens;
+    if (call->n_taken > n_used)
+        quota_give_tokens(call->quota, call->n_taken - n_used);
+    quota_give(call->quota);
+}
+
 static void free_call(struct call *call) {
     struct calls *calls = call->serving->calls;
     ASSERT(!call->working);
     if (call->quota)
-        quota_give(call->quota);
+        give_quota(call);
     for (uint32_t i = 0; i < call->n_sequences; i++) {
         struct sequence *sequence = &call->sequences[i];
         ASSERT(!sequence->alive);

@@ -8,7 +8,6 @@
 #include "router/call/meter.h"
 #include "router/call/quota.h"
 #include "router/call/serving.h"
-#include "router/call/usage.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -97,20 +96,6 @@ static void log_done(const struct call *call, enum meter_outcome outcome, unsign
              log_text(worker[1], sizeof worker[1], end->decode_worker));
 }
 
-/* What the workers had of it; a prompt counts once, whatever its choices. */
-static struct usage_call usage_of(const struct call *call) {
-    uint32_t n_choices = call->ask.n_choices, n_prompt = 0;
-    for (uint32_t i = 0; i < call->n_sequences; i += n_choices) {
-        bool was_sent = false;
-        for (uint32_t k = i; k < i + n_choices; k++)
-            was_sent |= call->sequences[k].end.attempt.attempt > 0;
-        n_prompt += was_sent ? call->sequences[i].n_prompt : 0;
-    }
-    return (struct usage_call){.n_prompt_tokens = n_prompt,
-                               .n_completion_tokens = call->reply.n_completion_tokens,
-                               .n_cached_tokens = call->reply.n_cached_tokens};
-}
-
 static uint32_t longest(const struct call *call) {
     uint32_t n = 0;
     for (unsigned i = 0; i < call->n_sequences; i++)
@@ -120,7 +105,7 @@ static uint32_t longest(const struct call *call) {
 
 static void count_done(const struct call *call, enum meter_outcome outcome, unsigned http) {
     struct meter *meter = call->serving->meter;
-    const struct usage_call usage = usage_of(call);
+    const struct usage_call usage = call_usage(call);
     meter_http(meter, call->dialect->name, http);
     usage_add(call->serving->usage, call->quota ? call->quota->name : "", &usage);
     for (unsigned i = 0; i < STAGE_COUNT; i++)

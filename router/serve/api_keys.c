@@ -26,10 +26,13 @@ struct api_keys {
     struct api_keys_row *rows; /* owned (n) */
 };
 
-static bool read_number(const char *text, uint32_t *number) {
+#define CALLS_MAX  1000000
+#define TOKENS_MAX 1000000000
+
+static bool read_number(const char *text, uint32_t *number, uint32_t max) {
     char *end = NULL;
     unsigned long value = strtoul(text, &end, 10);
-    if (*text < '0' || *text > '9' || *end || value < 1 || value > 1000000)
+    if (*text < '0' || *text > '9' || *end || value < 1 || value > max)
         return false;
     *number = (uint32_t)value;
     return true;
@@ -52,11 +55,14 @@ static bool read_name(const char *text, char *name) {
 /* "concurrent=8" and its like. */
 static bool read_word(const char *word, struct quota *quota) {
     static const char concurrent[] = "concurrent=", per_minute[] = "per-minute=";
+    static const char tokens[] = "tokens-per-minute=";
     static const char salt[] = "cache-salt=", name[] = "name=";
     if (strncmp(word, concurrent, sizeof concurrent - 1) == 0)
-        return read_number(word + sizeof concurrent - 1, &quota->concurrent_max);
+        return read_number(word + sizeof concurrent - 1, &quota->concurrent_max, CALLS_MAX);
     if (strncmp(word, per_minute, sizeof per_minute - 1) == 0)
-        return read_number(word + sizeof per_minute - 1, &quota->per_minute);
+        return read_number(word + sizeof per_minute - 1, &quota->calls.per_minute, CALLS_MAX);
+    if (strncmp(word, tokens, sizeof tokens - 1) == 0)
+        return read_number(word + sizeof tokens - 1, &quota->tokens.per_minute, TOKENS_MAX);
     if (strncmp(word, name, sizeof name - 1) == 0)
         return read_name(word + sizeof name - 1, quota->name);
     size_t n = strlen(word);
@@ -80,7 +86,8 @@ static enum status read_words(char *rest, struct api_keys_row *row, const char *
         if (!read_word(word, row->quota))
             return error_set(error, STATUS_INVALID,
                              "%s: line %u: the words after a key are concurrent=N, per-minute=N "
-                             "(1 to 1000000), cache-salt=TEXT (up to %d bytes) and name=NAME (up "
+                             "(1 to 1000000), tokens-per-minute=N (1 to 1000000000), "
+                             "cache-salt=TEXT (up to %d bytes) and name=NAME (up "
                              "to %d letters, digits and ._-, a letter or digit first)",
                              path, row->line, QUOTA_SALT_MAX, QUOTA_NAME_MAX);
     return STATUS_OK;
@@ -216,9 +223,7 @@ static void keep_quota(struct api_keys_row *old, struct api_keys_row *fresh) {
     struct quota *kept = old->quota;
     if (strcmp(kept->salt, fresh->quota->salt) != 0)
         return;
-    kept->concurrent_max = fresh->quota->concurrent_max;
-    kept->per_minute = fresh->quota->per_minute;
-    memcpy(kept->name, fresh->quota->name, sizeof kept->name);
+    quota_change(kept, fresh->quota);
     old->quota = fresh->quota;
     fresh->quota = kept;
 }

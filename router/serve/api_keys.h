@@ -1,6 +1,7 @@
 /* router/serve/api_keys.h: who may ask, and how much: one key per line of a file.
  *
- *     KEY [name=NAME] [concurrent=N] [per-minute=N] [cache-salt=TEXT]
+ *     KEY [name=NAME] [concurrent=N] [per-minute=N] [tokens-per-minute=N]
+ *         [cache-salt=TEXT]
  *
  * Several keys may have one name: their calls are counted together. */
 #pragma once
@@ -29,7 +30,7 @@ NODISCARD enum status api_keys_load_again(const struct api_keys *keys, struct ap
                                           struct error *error);
 
 /* From now on `keys` are what *by was; frees that, with the old rows. A key that stays keeps count of
- * its calls; calls of one that is gone, or has another salt, end as they began. */
+ * its calls and tokens; calls of one that is gone, or has another salt, end as they began. */
 void api_keys_replace(struct api_keys *keys, struct api_keys **by);
 
 /* STATUS_INVALID with a line when one key is in both; either may be NULL. */

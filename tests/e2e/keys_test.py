@@ -1,9 +1,12 @@
-"""What keys of a file give: their usage in metrics and log."""
+"""What keys of a file give: their usage in metrics and log, and tokens a minute."""
+import json
+import os
 import re
+import signal
 import sys
 import tempfile
 
-from cluster import Cluster, Tally, eventually, request
+from cluster import Cluster, Tally, eventually, hash_answer, request
 
 
 def figures(port, name):
@@ -40,13 +43,37 @@ def usage_is_told_by_name(cluster):
     assert "other-one" not in cluster.log_text() and "nameless" not in cluster.log_text()
 
 
+def tokens_a_minute_are_counted_as_used(cluster):
+    """60 a minute: what a call may come to is taken, and what it did not use is given back."""
+    port, prompt = cluster.port, list(range(300, 310))
+    stop = hash_answer(prompt, 10)[9]
+
+    def left_is_less_than(n):
+        status, headers, body = ask(port, "sixty", prompt, n - 10)
+        error = json.loads(body)["error"]
+        assert status == 429 and error["code"] == "rate_limit_exceeded" and "tokens" in error["message"], (status, error)
+        assert 1 <= int(headers["Retry-After"]) <= 60 and int(headers["retry-after-ms"]) <= 60001, headers
+    status, _, body = ask(port, "sixty", prompt, 50, stop_token_ids=[stop])
+    assert status == 200 and json.loads(body)["usage"]["completion_tokens"] == 10, body
+    assert figures(port, "sixty") == [1, 10, 10, 0]
+    left_is_less_than(60)
+    assert ask(port, "sixty", prompt, 30)[0] == 200  # 40 were left
+    left_is_less_than(50)
+    assert figures(port, "sixty") == [4, 20, 40, 0]
+    os.kill(cluster.router_pid(), signal.SIGHUP)
+    cluster.logged("reloaded.* what=api-keys")
+    left_is_less_than(50)
+    assert ask(port, "two", prompt, 200)[0] == 200
+
+
 def main() -> int:
     tally = Tally()
     with tempfile.NamedTemporaryFile("w", suffix=".keys") as keys:
-        keys.write("one name=team-a\nother-one name=team-a\ntwo name=team-b\nnameless\n")
+        keys.write("one name=team-a\nother-one name=team-a\ntwo name=team-b\nnameless\nsixty name=sixty tokens-per-minute=60\n")
         keys.flush()
         with Cluster("--mixed", 1, "--api-keys", keys.name) as cluster:
             tally.run("usage is told by name", usage_is_told_by_name, cluster)
+            tally.run("tokens a minute are counted as used", tokens_a_minute_are_counted_as_used, cluster)
     return tally.end()
 
 

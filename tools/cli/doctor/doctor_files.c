@@ -105,7 +105,8 @@ static const char *fix_of_keys(enum status status, bool is_private) {
                           : "chmod 644 FILE at most";
     if (status == STATUS_IO || status == STATUS_NOT_FOUND)
         return "name a file that exists and that the daemon's user can read";
-    return "one key a line, after it name=NAME, concurrent=N, per-minute=N or cache-salt=TEXT";
+    return "one key a line, after it name=NAME, concurrent=N, per-minute=N, tokens-per-minute=N "
+           "or cache-salt=TEXT";
 }
 
 static void look_at_api_keys(struct doctor *doctor, const char *option, const char *subject,

@@ -154,8 +154,8 @@ START_TEST(words_behind_a_key_are_its_limits) {
              &error),
         STATUS_OK);
     const struct quota *one = api_keys_quota(keys, "one"), *two = api_keys_quota(keys, "two");
-    ck_assert(one->concurrent_max == 0 && one->per_minute == 0 && one->salt[0] == 0);
-    ck_assert(two->concurrent_max == 3 && two->per_minute == 60);
+    ck_assert(one->concurrent_max == 0 && one->calls.per_minute == 0 && one->salt[0] == 0);
+    ck_assert(two->concurrent_max == 3 && two->calls.per_minute == 60);
     ck_assert_str_eq(two->salt, "team=a");
     ck_assert_str_eq(two->name, "Team_a.1-x");
     ck_assert_str_eq(one->name, "");
@@ -173,6 +173,32 @@ START_TEST(words_behind_a_key_are_its_limits) {
         ck_assert_ptr_nonnull(strstr(error.text, "line 3: "));
         ck_assert_ptr_null(strstr(error.text, "sesame")); /* keys are no text of errors */
     }
+}
+END_TEST
+
+START_TEST(limits_are_numbers_within_bounds) {
+    static const struct {
+        const char *word, *past;
+    } rows[] = {{"concurrent=1000000", "concurrent=1000001"},
+                {"per-minute=1000000", "per-minute=1000001"},
+                {"tokens-per-minute=1000000000", "tokens-per-minute=1000000001"},
+                {"tokens-per-minute=1", "tokens-per-minute=0"}};
+    for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct api_keys *keys = NULL;
+        struct error error = {0};
+        char text[128];
+        snprintf(text, sizeof text, "sesame %s\n", rows[i].past);
+        ck_assert_msg(load(text, &keys, &error) == STATUS_INVALID, "%s", rows[i].past);
+        snprintf(text, sizeof text, "sesame %s\n", rows[i].word);
+        ck_assert_msg(load(text, &keys, &error) == STATUS_OK, "%s", rows[i].word);
+        api_keys_free(keys);
+    }
+    struct api_keys *keys = NULL;
+    struct error error = {0};
+    ck_assert_int_eq(load("sesame per-minute=2 tokens-per-minute=30\n", &keys, &error), STATUS_OK);
+    ck_assert_uint_eq(api_keys_quota(keys, "sesame")->calls.per_minute, 2);
+    ck_assert_uint_eq(api_keys_quota(keys, "sesame")->tokens.per_minute, 30);
+    api_keys_free(keys);
 }
 END_TEST
 
@@ -202,7 +228,7 @@ START_TEST(a_quota_bounds_calls_at_a_time_and_by_the_minute) {
     ck_assert_uint_gt(wait_ms, 0);
     quota_give(&quota);
     ck_assert_int_eq(quota_take(&quota, now_ns, &wait_ms), STATUS_OK);
-    quota = (struct quota){.per_minute = 6}; /* one every 10 s, six at once */
+    quota = (struct quota){.calls = {.per_minute = 6}}; /* one every 10 s, six at once */
     for (unsigned i = 0; i < 6; i++)
         ck_assert_int_eq(quota_take(&quota, now_ns, &wait_ms), STATUS_OK);
     ck_assert_int_eq(quota_take(&quota, now_ns + 4 * NS_PER_S, &wait_ms), STATUS_BUSY);
@@ -215,6 +241,52 @@ START_TEST(a_quota_bounds_calls_at_a_time_and_by_the_minute) {
     for (unsigned i = 0; i < 6; i++)
         ck_assert_int_eq(quota_take(&quota, then_ns, &wait_ms), STATUS_OK);
     ck_assert_int_eq(quota_take(&quota, then_ns, &wait_ms), STATUS_BUSY);
+}
+END_TEST
+
+/* 100 a minute: what is taken, given back and grown back is exact to the token. */
+START_TEST(a_quota_bounds_tokens_by_the_minute) {
+    struct quota quota = {.tokens = {.per_minute = 100}};
+    uint64_t now_ns = 3600 * NS_PER_S, n_taken = 7;
+    uint32_t wait_ms = 0;
+    ck_assert_int_eq(quota_take_tokens(&quota, now_ns, 60, &n_taken, &wait_ms), STATUS_OK);
+    ck_assert_uint_eq(n_taken, 60);
+    ck_assert_int_eq(quota_take_tokens(&quota, now_ns, 41, &n_taken, &wait_ms), STATUS_BUSY);
+    ck_assert_uint_eq(n_taken, 60);
+    ck_assert_uint_eq(wait_ms, 601); /* one token's time */
+    ck_assert_int_eq(quota_take_tokens(&quota, now_ns, 40, &n_taken, &wait_ms), STATUS_OK);
+    ck_assert_int_eq(quota_take_tokens(&quota, now_ns, 1, &n_taken, &wait_ms), STATUS_BUSY);
+    quota_give_tokens(&quota, 15);
+    ck_assert_int_eq(quota_take_tokens(&quota, now_ns, 16, &n_taken, &wait_ms), STATUS_BUSY);
+    ck_assert_int_eq(quota_take_tokens(&quota, now_ns, 15, &n_taken, &wait_ms), STATUS_OK);
+    now_ns += 30 * NS_PER_S;
+    ck_assert_int_eq(quota_take_tokens(&quota, now_ns, 51, &n_taken, &wait_ms), STATUS_BUSY);
+    ck_assert_int_eq(quota_take_tokens(&quota, now_ns, 50, &n_taken, &wait_ms), STATUS_OK);
+    quota_give_tokens(&quota, 50);
+    now_ns += 3600 * NS_PER_S; /* neither time nor what came back is saved up */
+    ck_assert_int_eq(quota_take_tokens(&quota, now_ns, 100, &n_taken, &wait_ms), STATUS_OK);
+    ck_assert_int_eq(quota_take_tokens(&quota, now_ns, 1, &n_taken, &wait_ms), STATUS_BUSY);
+}
+END_TEST
+
+START_TEST(a_call_of_more_than_a_minute_s_tokens_takes_a_full_minute_and_owes_the_rest) {
+    struct quota quota = {.tokens = {.per_minute = 100}};
+    uint64_t now_ns = 3600 * NS_PER_S, n_taken = 0;
+    uint32_t wait_ms = 0;
+    ck_assert_int_eq(quota_take_tokens(&quota, now_ns, 1, &n_taken, &wait_ms), STATUS_OK);
+    ck_assert_int_eq(quota_take_tokens(&quota, now_ns, 150, &n_taken, &wait_ms), STATUS_BUSY);
+    ck_assert_uint_eq(wait_ms, 601);
+    now_ns += NS_PER_S;
+    ck_assert_int_eq(quota_take_tokens(&quota, now_ns, 150, &n_taken, &wait_ms), STATUS_OK);
+    ck_assert_uint_eq(n_taken, 150);
+    ck_assert_int_eq(quota_take_tokens(&quota, now_ns, 1, &n_taken, &wait_ms), STATUS_BUSY);
+    ck_assert_uint_eq(wait_ms, 30601); /* 50 that are owed, and one */
+    quota.tokens.n_left = -1e12;
+    ck_assert_int_eq(quota_take_tokens(&quota, now_ns, 1, &n_taken, &wait_ms), STATUS_BUSY);
+    ck_assert_uint_eq(wait_ms, 3600000);
+    quota = (struct quota){0}; /* without a limit nothing is counted */
+    ck_assert_int_eq(quota_take_tokens(&quota, now_ns, 1u << 30, &n_taken, &wait_ms), STATUS_OK);
+    ck_assert_uint_eq(n_taken, 0);
 }
 END_TEST
 
@@ -244,21 +316,31 @@ START_TEST(keys_are_read_again_under_calls_that_run) {
     uint32_t wait_ms = 0;
     uint64_t now_ns = 3600 * NS_PER_S;
     close(fd);
-    rewrite(path, "stays concurrent=1\nsalted concurrent=1 cache-salt=a\ngoes\n");
+    uint64_t n_taken = 0;
+    rewrite(path, "stays concurrent=1 per-minute=5 tokens-per-minute=100\nsalted concurrent=1 "
+                  "cache-salt=a\ngoes\n");
     ck_assert_int_eq(api_keys_load(path, true, &keys, &error), STATUS_OK);
     struct quota *stays = api_keys_quota(keys, "stays"), *goes = api_keys_quota(keys, "goes");
     struct quota *salted = api_keys_quota(keys, "salted");
     ck_assert_int_eq(quota_take(stays, now_ns, &wait_ms), STATUS_OK);
+    ck_assert_int_eq(quota_take_tokens(stays, now_ns, 90, &n_taken, &wait_ms), STATUS_OK);
     ck_assert_int_eq(quota_take(salted, now_ns, &wait_ms), STATUS_OK);
     ck_assert_int_eq(quota_take(goes, now_ns, &wait_ms), STATUS_OK);
     rewrite(path, "stays concurrent=none\n");
     ck_assert_int_eq(reload(keys, &error), STATUS_INVALID);
     ck_assert(api_keys_has(keys, "goes") && api_keys_quota(keys, "stays") == stays);
-    rewrite(path, "stays concurrent=2 name=renamed\nsalted concurrent=1 cache-salt=b\ncomes\n");
+    rewrite(path, "stays concurrent=2 per-minute=7 tokens-per-minute=200 name=renamed\nsalted "
+                  "concurrent=1 cache-salt=b\ncomes\n");
     ck_assert_int_eq(reload(keys, &error), STATUS_OK);
     ck_assert(api_keys_has(keys, "comes") && !api_keys_has(keys, "goes"));
     ck_assert_ptr_eq(api_keys_quota(keys, "stays"), stays);
     ck_assert_str_eq(stays->name, "renamed");
+    ck_assert_uint_eq(stays->calls.per_minute, 7);
+    ck_assert_int_eq(quota_take_tokens(stays, now_ns, 11, &n_taken, &wait_ms), STATUS_BUSY);
+    ck_assert_int_eq(quota_take_tokens(stays, now_ns, 10, &n_taken, &wait_ms), STATUS_OK);
+    now_ns += 60 * NS_PER_S;
+    ck_assert_int_eq(quota_take_tokens(stays, now_ns, 150, &n_taken, &wait_ms), STATUS_OK);
+    ck_assert_int_eq(quota_take_tokens(stays, now_ns, 50, &n_taken, &wait_ms), STATUS_OK);
     ck_assert_int_eq(quota_take(stays, now_ns, &wait_ms), STATUS_OK); /* the second of two */
     ck_assert_int_eq(quota_take(stays, now_ns, &wait_ms), STATUS_BUSY);
     ck_assert_str_eq(salted->salt, "a");
@@ -328,6 +410,10 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_fifo_and_a_file_without_end_are_refused);
     tcase_add_test(tests, one_key_for_clients_and_administrators_is_found);
     tcase_add_test(tests, words_behind_a_key_are_its_limits);
+    tcase_add_test(tests, limits_are_numbers_within_bounds);
+    tcase_add_test(tests, a_quota_bounds_tokens_by_the_minute);
+    tcase_add_test(tests,
+                   a_call_of_more_than_a_minute_s_tokens_takes_a_full_minute_and_owes_the_rest);
     tcase_add_test(tests, a_name_has_up_to_64_characters);
     tcase_add_test(tests, a_quota_bounds_calls_at_a_time_and_by_the_minute);
     tcase_add_test(tests, keys_are_read_again_under_calls_that_run);
