@@ -76,6 +76,7 @@ static struct request_spec spec_of(const struct call *call, uint32_t at) {
         .n_hashes = hashes->n,
         .salt = call->salt,
         .priority = (uint32_t)ask->priority + 0x80000000u, /* the same order, unsigned */
+        .tenant = call->quota ? call->quota->tenant : 0,
         .deadline_ns = call->deadline_ns,
         .sampling = ask->sampling,
     };

@@ -65,6 +65,7 @@ void quota_change(struct quota *quota, const struct quota *by) {
     quota->concurrent_max = by->concurrent_max;
     quota->calls.per_minute = by->calls.per_minute;
     quota->tokens.per_minute = by->tokens.per_minute;
+    quota->tenant = by->tenant;
     memcpy(quota->name, by->name, sizeof quota->name);
 }
 

@@ -25,8 +25,10 @@ struct quota {
     struct quota_bucket calls, tokens;
     char salt[QUOTA_SALT_MAX + 1]; /* calls with others share no cached prefix; "": none */
     char name[QUOTA_NAME_MAX + 1]; /* of metrics and log; "": none */
-    uint32_t n_now;                /* calls that run */
-    bool retired;                  /* its key is gone: the last call frees it */
+    uint64_t tenant; /* whose turn its calls take: equal on all routers, by the name if
+                                      there is one, else by the key */
+    uint32_t n_now;  /* calls that run */
+    bool retired;    /* its key is gone: the last call frees it */
 };
 
 /* One more call. STATUS_BUSY: not now; *wait_ms tells when to come again. */

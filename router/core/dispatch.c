@@ -45,6 +45,7 @@ static void submit(struct router *router, struct request *req, struct part *part
         .salt = req->spec.salt,
         .priority = req->spec.priority,
         .budget_ms = budget_ms(router, req),
+        .tenant = req->spec.tenant,
         .has_xfer = partner != NULL,
         .sampling = req->spec.sampling,
     };

@@ -53,6 +53,7 @@ struct request_spec {
     uint32_t n_hashes;
     uint64_t salt;
     uint32_t priority;
+    uint64_t tenant;      /* whose it is: tenants take turns (turns.h); equal at all routers */
     uint64_t deadline_ns; /* absolute; 0: none */
     struct sampling sampling;
 };

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #define LINE_BYTES_MAX (API_KEY_BYTES_MAX + QUOTA_SALT_MAX + QUOTA_NAME_MAX + 128)
 #define BLANKS         " \t\r\n"
@@ -80,6 +81,13 @@ static bool is_key(const char *key) {
     return *key == 0;
 }
 
+/* Where requests wait, keys of one name are one tenant. 0 is whoever has no key. */
+static uint64_t tenant_of(const struct api_keys_row *row) {
+    const char *name = row->quota->name[0] ? row->quota->name : row->key;
+    uint64_t hash = XXH3_64bits(name, strlen(name));
+    return hash != 0 ? hash : 1;
+}
+
 static enum status read_words(char *rest, struct api_keys_row *row, const char *path,
                               struct error *error) {
     for (const char *word; (word = strtok_r(NULL, BLANKS, &rest)) != NULL;)
@@ -116,7 +124,9 @@ static enum status api_keys_add(struct api_keys *keys, char *line, unsigned n_li
     row->quota = calloc(1, sizeof *row->quota);
     if (!row->quota)
         return error_set(error, STATUS_NOMEM, "%s: no memory to read it", path);
-    return read_words(rest, row, path, error);
+    TRY(read_words(rest, row, path, error));
+    row->quota->tenant = tenant_of(row);
+    return STATUS_OK;
 }
 
 /* `line` has n bytes and a NUL behind them. */

@@ -9,6 +9,7 @@ struct seen {
     uint64_t serial;
     enum queue queue;
     uint32_t priority;
+    uint64_t turn;
     uint64_t arrival;
     uint64_t deadline_ns;
     uint32_t n_computed;
@@ -26,6 +27,8 @@ struct plan_view {
 static bool before(const struct seen *a, const struct seen *b) {
     if (a->priority != b->priority)
         return a->priority < b->priority;
+    if (a->turn != b->turn)
+        return a->turn < b->turn;
     return a->arrival < b->arrival;
 }
 
@@ -43,6 +46,7 @@ static void look(const struct engine *engine, struct plan_view *view) {
         view->seen[i] = (struct seen){.serial = sequence->serial,
                                       .queue = sequence->queue,
                                       .priority = sequence->priority,
+                                      .turn = sequence->turn,
                                       .arrival = sequence->arrival,
                                       .deadline_ns = sequence->deadline_ns,
                                       .n_computed = sequence->n_computed};

@@ -13,7 +13,7 @@
 
 struct schedule {
     struct list held;    /* their grammars are not ready */
-    struct list waiting; /* by priority, then arrival */
+    struct list waiting; /* by priority, then turn, then arrival */
     struct list prefill; /* running, prompt not computed yet */
     struct list decode;  /* running, one token a step; those served last stand at the back */
     uint32_t n_held;
@@ -22,6 +22,7 @@ struct schedule {
     uint32_t n_decode;
     uint32_t n_queued; /* tokens not yet computed of waiting and prefill */
     uint64_t n_arrivals;
+    uint64_t turn;     /* the greatest of those that ran */
     bool prefill_turn; /* with room for one row only, decode and prefill take turns */
     uint32_t *picks;   /* owned (max_batch): slots */
 };

@@ -37,20 +37,56 @@ void run_queue_remove(struct engine *engine, struct sequence *sequence) {
 bool run_queue_before(const struct sequence *a, const struct sequence *b) {
     if (a->priority != b->priority)
         return a->priority < b->priority;
+    if (a->turn != b->turn)
+        return a->turn < b->turn;
     return a->arrival < b->arrival;
 }
 
+static bool are_alike(const struct sequence *a, const struct sequence *b) {
+    return a->priority == b->priority && a->tenant == b->tenant;
+}
+
+static uint64_t turn_behind(const struct sequence *sequence, uint64_t turn) {
+    uint64_t next = sequence->turn + sequence->n_tokens;
+    return next > turn ? next : turn;
+}
+
+/* The first time that it is in any queue. The walk ends at its tenant's last one: for a single tenant at once. */
+static void arrive(struct engine *engine, struct sequence *sequence) {
+    struct schedule *schedule = &engine->schedule;
+    uint64_t turn = schedule->turn;
+    if (sequence->arrival != 0)
+        return;
+    list_each_entry(held, &schedule->held, const struct sequence, at) {
+        if (are_alike(held, sequence))
+            turn = turn_behind(held, turn);
+    }
+    for (const struct list *at = schedule->waiting.prev; at != &schedule->waiting; at = at->prev) {
+        const struct sequence *other = list_entry(at, const struct sequence, at);
+        if (are_alike(other, sequence)) {
+            turn = turn_behind(other, turn);
+            break;
+        }
+    }
+    sequence->arrival = ++schedule->n_arrivals;
+    sequence->turn = turn;
+}
+
+/* It runs: whoever comes without one that waits begins here. */
+static void take_turn(struct engine *engine, const struct sequence *sequence) {
+    if (sequence->turn > engine->schedule.turn)
+        engine->schedule.turn = sequence->turn;
+}
+
 void run_queue_hold(struct engine *engine, struct sequence *sequence) {
-    if (sequence->arrival == 0)
-        sequence->arrival = ++engine->schedule.n_arrivals;
+    arrive(engine, sequence);
     list_push_back(&engine->schedule.held, &sequence->at);
     run_queue_enter(engine, sequence, QUEUE_HELD);
 }
 
 void run_queue_wait(struct engine *engine, struct sequence *sequence) {
     struct list *at = &engine->schedule.waiting;
-    if (sequence->arrival == 0)
-        sequence->arrival = ++engine->schedule.n_arrivals;
+    arrive(engine, sequence);
     sequence->blocked = false;
     while (at->prev != &engine->schedule.waiting &&
            run_queue_before(sequence, list_entry(at->prev, struct sequence, at)))
@@ -60,13 +96,14 @@ void run_queue_wait(struct engine *engine, struct sequence *sequence) {
 }
 
 void run_queue_prefill(struct engine *engine, struct sequence *sequence) {
+    take_turn(engine, sequence);
     list_push_back(&engine->schedule.prefill, &sequence->at);
     run_queue_enter(engine, sequence, QUEUE_PREFILL);
 }
 
 void run_queue_decode(struct engine *engine, struct sequence *sequence) {
-    if (sequence->arrival == 0)
-        sequence->arrival = ++engine->schedule.n_arrivals;
+    arrive(engine, sequence);
+    take_turn(engine, sequence);
     list_push_back(&engine->schedule.decode, &sequence->at);
     run_queue_enter(engine, sequence, QUEUE_DECODE);
 }

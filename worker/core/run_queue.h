@@ -1,7 +1,11 @@
 /* worker/core/run_queue.h: the state of a sequence: held, waiting, computing its prompt, or
  * decoding.
  *
- * Those that wait stand by priority, then arrival. The lists and their counts lie in
+ * Those that wait stand by priority, then turn, then arrival. Tenants of one priority take turns: a sequence's turn is
+ * that of its tenant's last one that waits and that one's tokens more, or, where there is none, the greatest turn
+ * of those that ran. This is start-time fair queueing (Goyal, Vin, Cheng, SIGCOMM 1996) by the tokens of
+ * prompts. Sequences of one tenant stand by arrival. The router counts generated tokens too
+ * (router/core/turns.h), but what it has sent stands here. The lists and their counts lie in
  * engine->schedule; schedule.c chooses from them. Engine thread only. */
 #pragma once
 

@@ -170,6 +170,7 @@ void sequence_fill(struct sequence_table *table, struct sequence *sequence,
     ASSERT(submit->n_tokens < table->context);
     sequence->phase = submit->phase;
     sequence->priority = submit->priority;
+    sequence->tenant = submit->tenant;
     sequence->variant = variant;
     sequence->salt = variant ? mix64(submit->salt + variant) : submit->salt;
     sequence->deadline_ns = submit->budget_ms ? now_ns + submit->budget_ms * 1000000ull : 0;

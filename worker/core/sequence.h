@@ -73,7 +73,9 @@ struct sequence {
     bool finish_sent;
     enum queue queue;
     uint32_t priority;
-    uint64_t arrival;      /* rising number: older ones run first, newer ones are preempted first */
+    uint64_t tenant;       /* whose it is */
+    uint64_t turn;         /* among equal priorities smaller ones run first: run_queue.h */
+    uint64_t arrival;      /* rising number: of equal turns older ones run first; 0: never queued */
     uint64_t deadline_ns;  /* absolute; 0: none */
     uint64_t salt;         /* the tenant's, changed by the variant */
     uint32_t variant;      /* what the model fixed for a prompt of its length */

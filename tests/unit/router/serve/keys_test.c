@@ -159,6 +159,7 @@ START_TEST(words_behind_a_key_are_its_limits) {
     ck_assert_str_eq(two->salt, "team=a");
     ck_assert_str_eq(two->name, "Team_a.1-x");
     ck_assert_str_eq(one->name, "");
+    ck_assert(one->tenant != two->tenant && one->tenant != 0 && two->tenant != 0);
     ck_assert_ptr_null(api_keys_quota(keys, "concurrent=3"));
     api_keys_free(keys);
     static const char *const bad[] = {
@@ -330,11 +331,13 @@ START_TEST(keys_are_read_again_under_calls_that_run) {
     ck_assert_int_eq(reload(keys, &error), STATUS_INVALID);
     ck_assert(api_keys_has(keys, "goes") && api_keys_quota(keys, "stays") == stays);
     rewrite(path, "stays concurrent=2 per-minute=7 tokens-per-minute=200 name=renamed\nsalted "
-                  "concurrent=1 cache-salt=b\ncomes\n");
+                  "concurrent=1 cache-salt=b\n"
+                  "comes name=renamed\n");
     ck_assert_int_eq(reload(keys, &error), STATUS_OK);
     ck_assert(api_keys_has(keys, "comes") && !api_keys_has(keys, "goes"));
     ck_assert_ptr_eq(api_keys_quota(keys, "stays"), stays);
     ck_assert_str_eq(stays->name, "renamed");
+    ck_assert_uint_eq(stays->tenant, api_keys_quota(keys, "comes")->tenant);
     ck_assert_uint_eq(stays->calls.per_minute, 7);
     ck_assert_int_eq(quota_take_tokens(stays, now_ns, 11, &n_taken, &wait_ms), STATUS_BUSY);
     ck_assert_int_eq(quota_take_tokens(stays, now_ns, 10, &n_taken, &wait_ms), STATUS_OK);

@@ -120,6 +120,7 @@ static void submit(struct rig *rig, uint32_t w, struct call *call, enum phase ph
                               .tokens = call->ids,
                               .salt = call->salt,
                               .priority = call->priority,
+                              .tenant = call->tenant,
                               .has_xfer = xfer != NULL,
                               .sampling = call->sampling};
     if (xfer)

@@ -43,6 +43,7 @@ struct call {
     uint32_t n_logprobs;
     uint64_t salt;
     uint32_t priority;
+    uint64_t tenant;
     struct sampling sampling;
 };
 

@@ -189,6 +189,89 @@ START_TEST(better_priority_runs_first_and_takes_blocks_from_worse) {
 }
 END_TEST
 
+/* The calls (n) in the order of their first tokens, of a worker that computes one at a time. */
+static void order_of(struct rig *rig, struct call *const *calls, uint32_t n, uint32_t *order) {
+    bool seen[16] = {false};
+    ck_assert_uint_le(n, 16);
+    for (uint32_t n_seen = 0; n_seen < n;) {
+        ck_assert(rig_step(rig, 0));
+        for (uint32_t i = 0; i < n; i++) {
+            if (calls[i]->n_got == 0 || seen[i])
+                continue;
+            seen[i] = true;
+            order[n_seen++] = i;
+        }
+    }
+}
+
+static struct rig *one_at_a_time(uint64_t seed) {
+    struct rig *rig = rig_new(seed);
+    struct engine_config config = rig_config();
+    config.max_batch = 1;
+    rig_add(rig, config);
+    rig_hello(rig, 0);
+    return rig;
+}
+
+/* Eight of tenant 1 wait when tenants 2 and 3 come, each with prompts of its own length. */
+START_TEST(tenants_take_turns_by_the_tokens_of_their_prompts) {
+    struct rig *rig = one_at_a_time(6);
+    struct call *calls[12];
+    for (uint32_t i = 0; i < 12; i++) {
+        calls[i] = rig_call(rig, i < 8 ? 20 : i < 10 ? 60 : 40, 3);
+        calls[i]->tenant = i < 8 ? 1 : i < 10 ? 2 : 3;
+        rig_both(rig, 0, calls[i]);
+    }
+    uint32_t order[12];
+    order_of(rig, calls, 12, order);
+    /* Turns: 0, 20, 40 ... 140 of tenant 1; 0, 60 of tenant 2; 0, 40 of tenant 3. */
+    ck_assert_mem_eq(order, ((uint32_t[]){0, 8, 10, 1, 2, 11, 3, 9, 4, 5, 6, 7}), sizeof order);
+    rig_run(rig, 100);
+    rig_free(rig);
+}
+END_TEST
+
+START_TEST(a_late_tenant_runs_behind_one_of_those_that_wait) {
+    struct rig *rig = one_at_a_time(6);
+    struct call *calls[12];
+    uint32_t order[12];
+    for (uint32_t i = 0; i < 10; i++) {
+        calls[i] = rig_call(rig, 20, 3);
+        calls[i]->tenant = 1;
+        rig_both(rig, 0, calls[i]);
+    }
+    while (calls[3]->n_got == 0)
+        ck_assert(rig_step(rig, 0));
+    for (uint32_t i = 10; i < 12; i++) {
+        calls[i] = rig_call(rig, 20, 3);
+        calls[i]->tenant = 2;
+        rig_both(rig, 0, calls[i]);
+    }
+    order_of(rig, calls + 4, 8, order);
+    /* Turns of those that wait: 80, 100 ... of tenant 1; 60, 80 of tenant 2. */
+    ck_assert_mem_eq(order, ((uint32_t[]){6, 0, 7, 1, 2, 3, 4, 5}), 8 * sizeof *order);
+    rig_run(rig, 100);
+    rig_free(rig);
+}
+END_TEST
+
+START_TEST(a_better_priority_does_not_wait_for_turns) {
+    struct rig *rig = one_at_a_time(6);
+    struct call *calls[6];
+    uint32_t order[6];
+    for (uint32_t i = 0; i < 6; i++) {
+        calls[i] = rig_call(rig, 20, 3);
+        calls[i]->tenant = i < 5 ? 1 : 2;
+        calls[i]->priority = i < 4 ? 3 : 2; /* the last two are as urgent, whatever else waits */
+        rig_both(rig, 0, calls[i]);
+    }
+    order_of(rig, calls, 6, order);
+    ck_assert_mem_eq(order, ((uint32_t[]){4, 5, 0, 1, 2, 3}), sizeof order);
+    rig_run(rig, 100);
+    rig_free(rig);
+}
+END_TEST
+
 START_TEST(a_known_prompt_is_computed_but_for_its_last_block) {
     struct rig *rig = rig_new(7);
     struct worker *worker = rig_add(rig, rig_config());
@@ -430,6 +513,9 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, prompts_advance_beside_decodes_that_could_take_every_token);
     tcase_add_test(tests, the_budget_is_of_prompts_and_rows_that_decode_have_max_batch);
     tcase_add_test(tests, better_priority_runs_first_and_takes_blocks_from_worse);
+    tcase_add_test(tests, tenants_take_turns_by_the_tokens_of_their_prompts);
+    tcase_add_test(tests, a_late_tenant_runs_behind_one_of_those_that_wait);
+    tcase_add_test(tests, a_better_priority_does_not_wait_for_turns);
     tcase_add_test(tests, a_known_prompt_is_computed_but_for_its_last_block);
     tcase_add_test(tests, prefixes_are_shared_while_both_run);
     tcase_add_test(tests, ends_stop_ids_and_limits_end_an_answer);
