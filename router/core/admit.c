@@ -46,6 +46,7 @@ enum status admit_check(const struct router *router, const struct request_spec *
 enum turn admit_request(struct router *router, struct request *req) {
     req->arrival = ++router->arrivals;
     req->admitted_ns = router->now_ns;
+    turns_join(&router->turns, req);
     if (req->spec.deadline_ns != 0)
         timers_pull(&router->timers, req->index, req->spec.deadline_ns);
     queue_add(router, req);

@@ -133,5 +133,7 @@ const char *router_check(const struct router *router) {
     if (router->alone != SLOT_NONE && router->requests.all[router->alone].state == REQUEST_FREE)
         return "no request runs alone, yet a worker is kept for one";
     const char *flaw = check_queue(router);
+    if (!flaw)
+        flaw = turns_check(&router->turns, router->n_waiting);
     return flaw ? flaw : check_fleet(router);
 }

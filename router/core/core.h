@@ -8,6 +8,7 @@
 #include "router/core/router.h"
 #include "router/core/slot.h"
 #include "router/core/timers.h"
+#include "router/core/turns.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,6 +23,7 @@ struct router {
     struct requests requests;
     struct timers timers; /* one per request: deadline, lack of progress, waiting too long */
     struct list waiting;  /* by priority, then arrival */
+    struct turns turns;   /* whose request is next */
     uint32_t n_waiting;
     struct list ending; /* their outcome is decided: the last stage is due at the event's end */
     uint64_t arrivals;

@@ -105,7 +105,8 @@ static void ask_for_blocks(struct router *router, struct request *req) {
 
 static void begin_attempt(struct router *router, struct request *req) {
     queue_remove(router, req);
-    req->attempt++;
+    if (req->attempt++ == 0)
+        turns_charge(&router->turns, req, req->spec.n_prompt);
     req->waits = NULL;
     req->handoff = req->to_prefill != SLOT_NONE;
     req->prefilled_by = req->to_prefill;

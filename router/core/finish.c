@@ -103,6 +103,7 @@ enum turn finish_request(struct router *router, struct request *req) {
     end.attempt = (struct attempt_id){.req = req->id, .attempt = req->attempt};
     count(&router->stats, req->outcome.kind);
     uint64_t user = req->spec.user;
+    turns_leave(&router->turns, req);
     request_give(&router->requests, req);
     router->queue_due = true;
     router->sink.end(router->sink.context, user, &end);

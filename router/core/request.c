@@ -61,6 +61,7 @@ struct request *request_take(struct requests *requests, uint64_t router_id) {
     req->id = (struct request_id){.hi = router_id, .lo = generation << INDEX_BITS | index};
     memset(too_long, 0, (size_t)2 * requests->n_words * sizeof *too_long); /* and `failed` */
     list_init(&req->link);
+    list_init(&req->turn);
     part_clear(&req->prefill);
     part_clear(&req->decode);
     req->prefilled_by = SLOT_NONE;

@@ -49,6 +49,8 @@ struct request {
     struct request_id id;
 
     uint64_t arrival; /* order among equal priorities */
+    uint32_t tenant;  /* its index among those of turns.h */
+    struct list turn; /* among those of its tenant that wait */
     uint64_t admitted_ns;
     uint64_t dispatched_ns; /* first time; 0: never */
     uint64_t submitted_ns;  /* the same */

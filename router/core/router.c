@@ -44,6 +44,8 @@ enum status router_new(const struct router_config *config, const struct router_s
     if (status == STATUS_OK)
         status = timers_init(&self->timers, config->max_requests);
     if (status == STATUS_OK)
+        status = turns_init(&self->turns, config->max_requests, config->seed);
+    if (status == STATUS_OK)
         status = fleet_init(&self->fleet, config->max_workers);
     if (status == STATUS_OK && policy->open)
         status = policy->open(config->max_workers, config->seed, &self->policy_state);
@@ -64,6 +66,7 @@ void router_free(struct router *router) {
         return;
     requests_fini(&router->requests);
     timers_fini(&router->timers);
+    turns_fini(&router->turns);
     fleet_fini(&router->fleet);
     if (router->policy->close)
         router->policy->close(router->policy_state);
@@ -81,12 +84,12 @@ static void router_begin(struct router *router, uint64_t now_ns) {
     router->now_ns = now_ns;
 }
 
-/* Walks the queue in order and advances whoever can go. */
+/* Takes those that wait by turns and advances whoever can go. */
 static void advance_waiting(struct router *router) {
-    list_each(link, &router->waiting) {
-        if (path_advance(router, list_entry(link, struct request, link)) == TURN_FULL)
-            break;
-    }
+    struct request *req;
+    while ((req = turns_next(&router->turns)) && path_advance(router, req) != TURN_FULL)
+        continue;
+    turns_rewind(&router->turns);
 }
 
 static void advance_ending(struct router *router) {
@@ -140,6 +143,7 @@ static bool give_back(struct router *router, const uint64_t *requests, uint32_t 
         queue_remove(router, req);
         req->state = REQUEST_ENDING;
         timers_set(&router->timers, req->index, TIMERS_NEVER);
+        turns_leave(&router->turns, req);
         request_give(&router->requests, req);
     }
     return true;

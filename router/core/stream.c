@@ -61,6 +61,7 @@ static void emit(struct router *router, struct slot *slot, struct request *req,
     };
     req->n_emitted += n;
     router->stats.n_tokens += n;
+    turns_charge(&router->turns, req, n);
     part_advanced(router, req);
     req->computing = false;
     req->resend_ns = 0;
