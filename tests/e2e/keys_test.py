@@ -1,4 +1,5 @@
-"""What keys of a file give: their usage in metrics and log, and tokens a minute."""
+"""What keys of a file give: their usage in metrics and log, tokens a minute, and turns with the other keys."""
+import http.client
 import json
 import os
 import re
@@ -14,6 +15,12 @@ def figures(port, name):
     text = request(port, "GET", "/metrics")[2].decode()
     return [int(re.search(rf'^tandem_key_{kind}_total{{key="{re.escape(name)}"}} (\d+)$', text, re.M).group(1))
             for kind in ("requests", "prompt_tokens", "generation_tokens", "cached_tokens")]
+
+
+def alive(port):
+    """Sequences that run, at a worker's queue or in its batch, and that wait at the router."""
+    text = request(port, "GET", "/metrics")[2].decode()
+    return [int(re.search(rf"^vllm:num_requests_{state}{{.*}} (\d+)$", text, re.M).group(1)) for state in ("running", "waiting")]
 
 
 def ask(port, key, prompt, max_tokens, **more):
@@ -66,6 +73,40 @@ def tokens_a_minute_are_counted_as_used(cluster):
     assert ask(port, "two", prompt, 200)[0] == 200
 
 
+def a_late_key_does_not_wait_behind_a_thousand(keys, max_batch, step_us, answer, ended_max):
+    """A thousand sequences of one key are there before one of another comes. A worker takes four times its batch: with a batch of 4
+    nearly all of them wait at the router, with one of 250 all of them are at the worker. ended_max is below what must have ended if the
+    late one waited for its turn by arrival: all of them but the last batches."""
+    with Cluster("--mixed", 1, "--max-batch", max_batch, "--step-us", step_us, "--queue", 2000, "--api-keys", keys) as cluster:
+        wires = [http.client.HTTPConnection("127.0.0.1", cluster.port, timeout=120) for _ in range(10)]
+        for i, wire in enumerate(wires):
+            body = {"prompt": [f"{i} {k}" for k in range(100)], "max_tokens": answer, "ignore_eos": True, "stream": True}
+            wire.request("POST", "/v1/completions", json.dumps(body), {"x-api-key": "one"})
+        eventually(lambda: sum(alive(cluster.port)) >= 900, "a thousand sequences")
+        before = alive(cluster.port)
+        assert ask(cluster.port, "two", "hi", 2)[0] == 200
+        after = alive(cluster.port)
+        for wire in wires:
+            wire.close()
+        assert sum(after) > 1000 - ended_max, (before, after)
+        eventually(lambda: alive(cluster.port) == [0, 0], "the thousand are cancelled")
+        return f"{before} sequences ran and waited when it came, {after} when it had its answer"
+
+
+def what_no_worker_got_counts_no_tokens(keys):
+    """A call whose time is over while it waits."""
+    with Cluster("--mixed", 1, "--max-batch", 1, "--step-us", 20000, "--api-keys", keys) as cluster:
+        wire = http.client.HTTPConnection("127.0.0.1", cluster.port, timeout=120)
+        body = {"prompt": ["a", "b", "c", "d"], "max_tokens": 30000, "ignore_eos": True, "stream": True}
+        wire.request("POST", "/v1/completions", json.dumps(body), {"x-api-key": "one"})
+        eventually(lambda: alive(cluster.port) == [4, 0], "the worker is full")
+        assert ask(cluster.port, "two", "hi", 2, timeout=0.1)[0] == 504
+        assert figures(cluster.port, "team-b") == [1, 0, 0, 0]
+        wire.close()
+        eventually(lambda: figures(cluster.port, "team-a")[0] == 1, "the call that was left")
+        assert figures(cluster.port, "team-a")[1] == 4
+
+
 def main() -> int:
     tally = Tally()
     with tempfile.NamedTemporaryFile("w", suffix=".keys") as keys:
@@ -74,6 +115,9 @@ def main() -> int:
         with Cluster("--mixed", 1, "--api-keys", keys.name) as cluster:
             tally.run("usage is told by name", usage_is_told_by_name, cluster)
             tally.run("tokens a minute are counted as used", tokens_a_minute_are_counted_as_used, cluster)
+        tally.run("a late key does not wait behind a thousand at the router", a_late_key_does_not_wait_behind_a_thousand, keys.name, 4, 20000, 8, 500)
+        tally.run("a late key does not wait behind a thousand at a worker", a_late_key_does_not_wait_behind_a_thousand, keys.name, 250, 50000, 100, 700)
+        tally.run("what no worker got counts no tokens", what_no_worker_got_counts_no_tokens, keys.name)
     return tally.end()
 
 
