@@ -123,6 +123,11 @@ static struct client *take_client(struct sim *sim) {
     return NULL;
 }
 
+/* Without a draw: clients of other runs of the seed are the same. */
+uint64_t client_tenant(const struct sim *sim, const struct client *client) {
+    return sim->limits.n_tenants > 0 ? client->serial % sim->limits.n_tenants : 0;
+}
+
 /* Hands it to the router's core. */
 static void ask(struct sim *sim, struct client *client) {
     struct node *node = &sim->nodes[client->router];
@@ -135,6 +140,7 @@ static void ask(struct sim *sim, struct client *client) {
         .n_hashes = client->n_prompt / SIM_TOKENS,
         .salt = client->salt,
         .priority = client->priority,
+        .tenant = client_tenant(sim, client),
         .deadline_ns = client->deadline_ns,
         .sampling = sampling_of(client),
     };

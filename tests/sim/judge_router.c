@@ -38,8 +38,10 @@ static void judge_order(struct sim *sim, const struct client *client, uint32_t t
             other->router != client->router || other->attempt.number != 0 ||
             other == sim->arriving || other->n_prompt >= sim->nodes[to].context)
             continue;
-        bool first = other->priority < client->priority ||
-                     (other->priority == client->priority && other->serial < client->serial);
+        bool is_equal = other->priority == client->priority &&
+                        client_tenant(sim, other) == client_tenant(sim, client);
+        bool first =
+            other->priority < client->priority || (is_equal && other->serial < client->serial);
         if (first)
             sim_fail(sim, "client %llu (priority %u) is placed before client %llu (priority %u)",
                      (unsigned long long)client->serial, client->priority,
@@ -255,7 +257,8 @@ static void judge_submit(struct sim *sim, uint32_t router, uint32_t slot, uint32
     if (submit->n_prompt != client->n_prompt ||
         submit->n_tokens != client->n_prompt + client->n_got ||
         submit->priority != client->priority || submit->salt != client->salt ||
-        submit->sampling.seed != client->seed || submit->sampling.choice != client->choice ||
+        submit->tenant != client_tenant(sim, client) || submit->sampling.seed != client->seed ||
+        submit->sampling.choice != client->choice ||
         (submit->budget_ms != 0) != (client->deadline_ns != 0))
         sim_fail(sim, "client %llu: submitted is not what was asked",
                  (unsigned long long)client->serial);

@@ -1,8 +1,8 @@
 /* sim: campaigns of seeds, or one seed from near.
  *
  *   sim --seed N --seeds M [--fresh F] [--base B] [--file SEEDS] [--jobs J] [--sights] [--seconds
- * S] sim --seed N [--events K] [--routers R] [--workers W] [--clients C] [--without KIND,...]
- *       [--verbose] [--until EVENT]
+ * S] sim --seed N [--events K] [--routers R] [--workers W] [--clients C] [--tenants T]
+ *       [--without KIND,...] [--verbose] [--until EVENT]
  *   sim --hashes --seed N --seeds M [--file SEEDS]
  *
  * Runs the seeds of the file, then N .. N+M-1, then F new ones from base B (from the time, unless
@@ -81,6 +81,8 @@ static bool parse_value(struct arguments *arguments, const char *name, const cha
         arguments->limits.n_workers = (uint32_t)number;
     else if (!strcmp(name, "--clients"))
         arguments->limits.n_clients = number;
+    else if (!strcmp(name, "--tenants"))
+        arguments->limits.n_tenants = number;
     else if (!strcmp(name, "--until"))
         arguments->until = number;
     else if (!strcmp(name, "--seconds"))
@@ -171,6 +173,8 @@ void print_command(const struct seed_run *run, const char *more, FILE *file) {
         fprintf(file, " --workers %u", limits->n_workers);
     if (limits->n_clients > 0)
         fprintf(file, " --clients %llu", (unsigned long long)limits->n_clients);
+    if (limits->n_tenants > 0)
+        fprintf(file, " --tenants %llu", (unsigned long long)limits->n_tenants);
     const char *before = " --without ";
     for (uint32_t kind = 0; kind < KIND_COUNT; kind++) {
         if (limits->without >> kind & 1) {
@@ -297,7 +301,7 @@ int main(int argc, char **argv) {
                 "usage: sim --seed N --seeds M [--fresh F] [--base B] [--file SEEDS] [--jobs J] "
                 "[--sights] [--no-shrink] [--seconds S]\n"
                 "       sim --seed N [--events K] [--routers R] [--workers W] [--clients C] "
-                "[--without KIND,...] [--verbose] [--until EVENT]\n"
+                "[--tenants T] [--without KIND,...] [--verbose] [--until EVENT]\n"
                 "       sim --hashes --seed N --seeds M [--file SEEDS]\n");
         return 2;
     }

@@ -270,7 +270,8 @@ struct limits {
     uint32_t n_routers; /* at most */
     uint32_t n_workers;
     uint64_t n_clients;
-    uint64_t without; /* bit per enum kind */
+    uint64_t n_tenants; /* whose clients take turns; 0: all are one's */
+    uint64_t without;   /* bit per enum kind */
 };
 
 /* Each part of a run draws its own numbers, so that taking one away changes the others little. */
@@ -414,6 +415,7 @@ static inline uint64_t *chunk_entry(const struct node *node, uint32_t layer, uin
 
 /* client.c */
 void client_arrive(struct sim *sim, bool probe);
+uint64_t client_tenant(const struct sim *sim, const struct client *client);
 void client_router_died(struct sim *sim, uint32_t node);
 uint32_t client_alive(const struct sim *sim);
 struct client *client_of_seed(struct sim *sim, uint64_t seed); /* NULL: gone */
