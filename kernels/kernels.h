@@ -93,7 +93,9 @@ struct weight_source {
     bool exact; /* 16-bit numbers are kept as float32, so that activations are not rounded */
 };
 
-/* Sizes that bound every call on a context. */
+enum kv_format { KV_F16, KV_F32 };
+
+/* Sizes that bound every call on a context, and what its keys and values are: those of all layers. */
 struct kernels_limits {
     uint32_t max_tokens;  /* T of a step */
     uint32_t max_seqs;    /* B of a step */
@@ -103,6 +105,7 @@ struct kernels_limits {
     uint32_t n_heads; /* query heads */
     uint32_t n_kv_heads;
     uint32_t head_dim;
+    enum kv_format kv_format;
 };
 
 struct kernels_options {
@@ -141,8 +144,6 @@ struct kernels_step {
     const uint32_t *rows; /* (n_rows) tokens of the batch that choose a next one */
     uint32_t n_rows;
 };
-
-enum kv_format { KV_F16, KV_F32 };
 
 /* One layer of the KV cache: block b starts at base + b * block_bytes. A block holds, for heads of
  * D dimensions:

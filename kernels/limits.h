@@ -1,4 +1,4 @@
-/* kernels/limits.h: the checks of kernels_options that backends on the CPU share. */
+/* kernels/limits.h: the checks of a context's limits that backends share. */
 #pragma once
 
 #include "kernels/kernels.h"
@@ -13,3 +13,9 @@
 
 /* Every limit is set, within its bound, and fits the kernels. STATUS_INVALID or _UNSUPPORTED. */
 NODISCARD enum status limits_check(const struct kernels_options *options, struct error *error);
+
+/* Whether keys and values are those that the context was opened for. */
+static inline bool limits_are_of(const struct kernels_limits *limits, const struct kernels_kv *kv) {
+    return kv->n_kv_heads == limits->n_kv_heads && kv->head_dim == limits->head_dim &&
+           kv->format == limits->kv_format;
+}

@@ -2,6 +2,7 @@
 #include "kernels/cpu/cpu.h"
 
 #include "base/assert.h"
+#include "kernels/limits.h"
 
 struct tokens_job {
     const struct kernels_ctx *ctx;
@@ -69,7 +70,7 @@ static void rope_span(void *arg, uint32_t item, uint32_t thread) {
 
 void cpu_rope_kv(struct kernels_ctx *ctx, float *qkv, const struct kernels_batch *batch,
                  const struct rope *rope, const struct kernels_kv *kv) {
-    ASSERT(kv->head_dim == ctx->limits.head_dim && kv->n_kv_heads == ctx->limits.n_kv_heads);
+    ASSERT(limits_are_of(&ctx->limits, kv));
     ASSERT(rope->dims <= kv->head_dim && rope->dims % 2 == 0);
     uint32_t saved = numbers_enter();
     struct tokens_job job = {.ctx = ctx, .batch = batch, .kv = kv, .rope = rope, .qkv_out = qkv};
@@ -130,7 +131,7 @@ static void cut_group(const struct kernels_ctx *ctx, struct tokens_job *job) {
 void cpu_attend(struct kernels_ctx *ctx, float *out, const float *qkv,
                 const struct kernels_batch *batch, const struct kernels_kv *kv, float scale,
                 const float *alibi, uint32_t window) {
-    ASSERT(kv->head_dim == ctx->limits.head_dim && kv->n_kv_heads == ctx->limits.n_kv_heads);
+    ASSERT(limits_are_of(&ctx->limits, kv));
     uint32_t saved = numbers_enter();
     struct tokens_job job = {.ctx = ctx,
                              .batch = batch,

@@ -36,7 +36,7 @@ struct cuda_spans {
     uint32_t n_tiles;
     uint32_t n_split; /* of them: see struct gpu_attend */
     bool
-        serves; /* the context's last attention was on them: nothing of a step depends on how far its sequences are */
+        serves; /* the context's attention is on them: nothing of a step depends on how far its sequences are */
 };
 
 /* A step's arrays on the device and what the host has to know of them. */
@@ -48,7 +48,7 @@ struct cuda_step {
     const uint32_t *seq_begin; /* (B + 1) on the host: in the tray */
     const uint32_t *positions; /* (T) the same */
     uint32_t n_tiles;
-    uint32_t n_chunks;    /* of attention: what its launches are made for; 0: as positions say */
+    uint32_t n_chunks; /* of exact attention: what its launches are made for; 0: as positions say */
     uint32_t tile_tokens; /* tokens of a tile; 0: a token has several */
     uint32_t tiles_per_token;
     uint32_t few;            /* struct gpu_attend's */

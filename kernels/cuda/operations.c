@@ -7,6 +7,7 @@
 #include "kernels/cuda/spans.h"
 #include "kernels/cuda/tensor.h"
 #include "kernels/cuda/weight.h"
+#include "kernels/limits.h"
 #include "kernels/numbers.h"
 
 static struct gpu_batch batch_of(const struct kernels_ctx *ctx, const struct kernels_batch *batch) {
@@ -130,6 +131,7 @@ void cuda_gather_rows(struct kernels_ctx *ctx, float *out, const float *x, const
 
 void cuda_rope_kv(struct kernels_ctx *ctx, float *qkv, const struct kernels_batch *batch,
                   const struct rope *rope, const struct kernels_kv *kv) {
+    ASSERT(limits_are_of(&ctx->limits, kv));
     if (batch->n_tokens > 0)
         cuda_launch_rope_kv(ctx, &(struct gpu_rope_kv){.qkv = qkv,
                                                        .sum = cuda_take_sum(ctx, qkv),
@@ -180,7 +182,8 @@ void cuda_attend(struct kernels_ctx *ctx, float *out, const float *qkv,
                                 .alibi = alibi,
                                 .window = window,
                                 .few = ctx->step.few};
-    if (cuda_spans_take(ctx, kv)) {
+    ASSERT(limits_are_of(&ctx->limits, kv));
+    if (ctx->step.spans.serves) {
         cuda_spans_attend(ctx, &attend);
         return;
     }

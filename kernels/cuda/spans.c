@@ -64,9 +64,10 @@ static bool has_kernels(uint32_t head_dim) {
     }
 }
 
-bool cuda_spans_take(struct kernels_ctx *ctx, const struct kernels_kv *kv) {
-    ctx->step.spans.serves = ctx->fast && kv->format == KV_F16 && has_kernels(kv->head_dim);
-    return ctx->step.spans.serves;
+void cuda_spans_open(struct kernels_ctx *ctx) {
+    const struct kernels_limits *limits = &ctx->limits;
+    ctx->step.spans.serves =
+        ctx->fast && limits->kv_format == KV_F16 && has_kernels(limits->head_dim);
 }
 
 void cuda_spans_attend(struct kernels_ctx *ctx, struct gpu_attend *attend) {

@@ -35,12 +35,13 @@ enum status cuda_step_open(struct kernels_ctx *ctx, struct error *error) {
     const struct kernels_limits *limits = &ctx->limits;
     struct cuda_step *step = &ctx->step;
     fill_tile_shape(step, limits);
+    cuda_spans_open(ctx);
     size_t words = 4 * (size_t)limits->max_tokens + 3 * (size_t)limits->max_seqs + 1 +
                    (size_t)limits->max_seqs * kv_blocks_of(limits);
     size_t n_tiles = (size_t)limits->max_tokens * step->tiles_per_token +
                      (size_t)BLOCKS_FEW * heads_in_group(limits);
     size_t n_bytes = words * sizeof(uint32_t) + n_tiles * sizeof(struct gpu_tile) + 64 * 16;
-    if (ctx->fast)
+    if (step->spans.serves)
         n_bytes += cuda_spans_bytes(limits);
     if (cuda_tray_open(ctx, &step->tray, n_bytes) != STATUS_OK)
         return error_set(error, STATUS_NOMEM, "no memory for the arrays of a step");
@@ -218,10 +219,10 @@ void cuda_step_begin(struct kernels_ctx *ctx, struct kernels_step *step) {
     cuda_beside_join(ctx);
     ctx->in_step = true;
     to->tray.used = 0;
-    to->n_chunks = sizes.shape.n_chunks > 0 ? sizes.n_chunks : 0;
+    to->n_chunks = sizes.shape.n_chunks;
     choose_few(to, &sizes, &ctx->limits);
     fill_tray(to, step, &sizes, heads_in_group(&ctx->limits));
-    if (ctx->fast)
+    if (to->spans.serves)
         cuda_spans_list(ctx, sizes.shape.n_tokens, sizes.n_seqs);
     ctx->kind->copy_in(ctx->main.stream, to->tray.memory, to->tray.pinned, to->tray.used);
     cuda_ahead_ids(ctx, step->batch.ids, n_chosen);

@@ -1,5 +1,8 @@
 #include "kernels/ref/ref.h"
 
+#include "base/assert.h"
+#include "kernels/limits.h"
+
 static void *block_at(const struct kernels_kv *kv, const struct kernels_batch *batch, uint32_t seq,
                       uint32_t position) {
     uint32_t block =
@@ -67,6 +70,7 @@ static void rope_token(const struct kernels_ctx *ctx, float *row, uint32_t posit
 
 void ref_rope_kv(struct kernels_ctx *ctx, float *qkv, const struct kernels_batch *batch,
                  const struct rope *rope, const struct kernels_kv *kv) {
+    ASSERT(limits_are_of(&ctx->limits, kv));
     uint32_t saved = numbers_enter();
     uint32_t n_heads = ctx->limits.n_heads;
     size_t stride = (size_t)(n_heads + 2 * kv->n_kv_heads) * kv->head_dim;
@@ -169,6 +173,7 @@ static void attend_query(struct kernels_ctx *ctx, const struct query *query,
 void ref_attend(struct kernels_ctx *ctx, float *out, const float *qkv,
                 const struct kernels_batch *batch, const struct kernels_kv *kv, float scale,
                 const float *alibi, uint32_t window) {
+    ASSERT(limits_are_of(&ctx->limits, kv));
     uint32_t saved = numbers_enter();
     uint32_t n_heads = ctx->limits.n_heads;
     size_t stride = (size_t)(n_heads + 2 * kv->n_kv_heads) * kv->head_dim;

@@ -15,7 +15,7 @@ const double suite_timeout_s = 120;
 /* A model of one matrix: the sum of the rows of all tokens so far are the logits of the next. */
 enum { VOCAB = 300, SEQS = 16, STEPS = 24 };
 
-static const struct kernels_limits limits = {SEQS, SEQS, 64, VOCAB, VOCAB, 1, 1, 64};
+static const struct kernels_limits limits = {SEQS, SEQS, 64, VOCAB, VOCAB, 1, 1, 64, KV_F16};
 
 struct toy {
     struct subject *subject;

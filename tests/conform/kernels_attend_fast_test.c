@@ -87,7 +87,8 @@ static void scene_init(struct scene *scene, const struct shape *shape) {
                                             .n_vocab = 64,
                                             .n_heads = shape->n_heads,
                                             .n_kv_heads = shape->n_kv_heads,
-                                            .head_dim = shape->head_dim};
+                                            .head_dim = shape->head_dim,
+                                            .kv_format = shape->format};
     for (uint32_t s = 0; s < N_SEQS; s++)
         scene->begin[s + 1] = scene->begin[s] + lengths[s];
     scene->width = (size_t)(shape->n_heads + 2 * shape->n_kv_heads) * shape->head_dim;

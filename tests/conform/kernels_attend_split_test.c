@@ -12,7 +12,8 @@ const double suite_timeout_s = 300;
 enum { SEQS = 80, BLOCKS = 48, TOKENS = BLOCKS * KV_BLOCK_TOKENS, HEADS = 16, DIM = 64 };
 enum { WIDTH = HEADS * DIM, BLOCK_BYTES = 2 * WIDTH * KV_BLOCK_TOKENS * 2 };
 
-static const struct kernels_limits limits = {TOKENS, SEQS, TOKENS, 64, 64, HEADS, HEADS, DIM};
+static const struct kernels_limits limits = {TOKENS, SEQS,  TOKENS, 64,    64,
+                                             HEADS,  HEADS, DIM,    KV_F16};
 
 /* Queries of one sequence in a step: at_qkv and at_out are the subject's. */
 static void attend(const struct subject *subject, const struct kernels_batch *batch,

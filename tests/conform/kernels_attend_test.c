@@ -225,7 +225,8 @@ static void scene_init(struct scene *scene, const struct shape *shape) {
                                             .n_vocab = 64,
                                             .n_heads = shape->n_heads,
                                             .n_kv_heads = shape->n_kv_heads,
-                                            .head_dim = shape->head_dim};
+                                            .head_dim = shape->head_dim,
+                                            .kv_format = shape->format};
     for (uint32_t s = 0; s < N_SEQS; s++)
         scene->begin[s + 1] = scene->begin[s] + lengths[s];
     scene->width = (size_t)(shape->n_heads + 2 * shape->n_kv_heads) * shape->head_dim;
@@ -382,7 +383,7 @@ START_TEST(heads_are_turned_alike_on_every_path) {
     uint32_t dim = _i < N_WHOLE_HEADS ? 16 * ((uint32_t)_i + 1) : odd_heads[_i - N_WHOLE_HEADS];
     const uint32_t rotated[] = {dim, dim / 4 * 2, 2, dim - 2, 0};
     struct random random = {dim};
-    struct kernels_limits limits = {ROPE_TOKENS, 2, 32, 64, 64, 2, 1, dim};
+    struct kernels_limits limits = {ROPE_TOKENS, 2, 32, 64, 64, 2, 1, dim, KV_F16};
     size_t n = (size_t)ROPE_TOKENS * 4 * dim;
     size_t cache_bytes = (size_t)4 * 2 * dim * KV_BLOCK_TOKENS * sizeof(float);
     size_t n_angles = (size_t)2 * 32 * dim / 2;
@@ -405,9 +406,11 @@ START_TEST(heads_are_turned_alike_on_every_path) {
                             .q_norm = variant / 4 % 2 ? gains : NULL,
                             .k_norm = gains + dim,
                             .norm_eps = 1e-5f};
-        enum kv_format format = variant % 3 ? KV_F16 : KV_F32;
-        struct kernels_kv kv = {
-            .block_bytes = cache_bytes / 4, .n_kv_heads = 1, .head_dim = dim, .format = format};
+        limits.kv_format = variant % 3 ? KV_F16 : KV_F32;
+        struct kernels_kv kv = {.block_bytes = cache_bytes / 4,
+                                .n_kv_heads = 1,
+                                .head_dim = dim,
+                                .format = limits.kv_format};
         memset(caches, 0xff, 2 * cache_bytes);
         struct subject subject = subject_ref(&limits);
         memcpy(expected, qkv, n * sizeof *qkv);
@@ -432,7 +435,7 @@ END_TEST
 START_TEST(a_head_is_normed_as_a_row_is) {
     enum { dim = 80 };
     struct random random = {80};
-    struct kernels_limits limits = {ROPE_TOKENS, 2, 32, 64, 64, 2, 1, dim};
+    struct kernels_limits limits = {ROPE_TOKENS, 2, 32, 64, 64, 2, 1, dim, KV_F32};
     float qkv[ROPE_TOKENS * 4 * dim];
     float copy[ROPE_TOKENS * 4 * dim];
     float gains[2 * dim];

@@ -14,7 +14,7 @@ const double suite_timeout_s = 60;
 
 enum { N = 64 };
 
-static const struct kernels_limits limits = {8, 8, 64, 64, 64, 1, 1, 64};
+static const struct kernels_limits limits = {8, 8, 64, 64, 64, 1, 1, 64, KV_F16};
 
 static struct kernels_step begin(const struct subject *subject) {
     uint32_t id = 3;

@@ -42,7 +42,8 @@ static const struct layer_case {
 };
 enum { N_CASES = sizeof cases / sizeof *cases, N_NEAR = 2 };
 
-static const struct kernels_limits limits = {ROWS, ROWS, CONTEXT, 2176, 64, N_HEADS, 1, HEAD};
+static const struct kernels_limits limits = {ROWS,    ROWS, CONTEXT, 2176,  64,
+                                             N_HEADS, 1,    HEAD,    KV_F16};
 
 struct layer {
     struct shape shape;

@@ -27,6 +27,7 @@ static const struct kernels_limits limits = {
     .n_heads = 1,
     .n_kv_heads = 1,
     .head_dim = 16,
+    .kv_format = KV_F16,
 };
 
 static void compare(const struct subject *subject, const char *what, const void *got,

@@ -22,6 +22,7 @@ static const struct kernels_limits limits = {
     .n_heads = 1,
     .n_kv_heads = 1,
     .head_dim = 8,
+    .kv_format = KV_F16,
 };
 
 struct product {

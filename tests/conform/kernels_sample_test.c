@@ -21,7 +21,8 @@ static const struct kernels_limits sampling_limits = {.max_tokens = 8,
                                                       .n_vocab = VOCAB_MAX_TESTED,
                                                       .n_heads = 1,
                                                       .n_kv_heads = 1,
-                                                      .head_dim = 16};
+                                                      .head_dim = 16,
+                                                      .kv_format = KV_F16};
 
 START_TEST(choices_are_those_of_the_reference) {
     static const uint32_t vocabularies[] = {1, 17, 256, 1000, VOCAB_MAX_TESTED};

@@ -161,6 +161,44 @@ static void check_attention(struct pair *pair, const struct attention *test) {
     free(old);
 }
 
+/* A sequence, and one beside it that has the cache's blocks behind it. */
+#define LONG     600
+#define BESIDE   40
+#define PREFILL  300 /* tokens of a step */
+#define WINDOW   290
+#define N_TABLE  ((LONG + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS)
+#define N_CACHED (2 * N_TABLE)
+
+/* A pair of contexts of their own: heads and format are those of a context. */
+static struct pair open_heads(const struct pair *pair, const uint32_t heads[3],
+                              enum kv_format format) {
+    struct pair other = {.random = pair->random, .limits = pair->limits, .near = pair->near};
+    other.limits.max_tokens = PREFILL + BESIDE;
+    other.limits.n_heads = heads[0];
+    other.limits.n_kv_heads = heads[1];
+    other.limits.head_dim = heads[2];
+    other.limits.kv_format = format;
+    other.limits.max_dim = 1024;
+    other.limits.n_vocab = 1000;
+    const struct kernels_options options = {.limits = other.limits};
+    side_open(&other.got, pair->backends[0], &options);
+    side_open(&other.want, pair->backends[1], &options);
+    return other;
+}
+
+static void close_heads(struct pair *pair, struct pair *other) {
+    side_close(&other->got);
+    side_close(&other->want);
+    pair->n_compared += other->n_compared;
+    pair->n_different += other->n_different;
+}
+
+static void check_alone(struct pair *pair, const uint32_t heads[3], const struct attention *test) {
+    struct pair other = open_heads(pair, heads, test->format);
+    check_attention(&other, test);
+    close_heads(pair, &other);
+}
+
 static void check_kinds(struct pair *pair) {
     static const struct attention tests[] = {
         {"f16", KV_F16, ROPE_HALF_SPLIT, false, false, false, 0},
@@ -172,17 +210,10 @@ static void check_kinds(struct pair *pair) {
         {"window 100", KV_F16, ROPE_HALF_SPLIT, false, false, false, 100},
         {"window 600 f32", KV_F32, ROPE_HALF_SPLIT, false, false, false, 600},
     };
+    static const uint32_t heads[] = {8, 2, 64};
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
-        check_attention(pair, &tests[i]);
+        check_alone(pair, heads, &tests[i]);
 }
-
-/* A sequence, and one beside it that has the cache's blocks behind it. */
-#define LONG     600
-#define BESIDE   40
-#define PREFILL  300 /* tokens of a step */
-#define WINDOW   290
-#define N_TABLE  ((LONG + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS)
-#define N_CACHED (2 * N_TABLE)
 
 struct scene {
     struct side *side;
@@ -317,23 +348,11 @@ static void check_heads(struct pair *pair, bool quick) {
     static const uint32_t heads[][3] = {{4, 4, 128}, {7, 1, 80},  {2, 2, 256}, {6, 3, 128},
                                         {12, 1, 66}, {20, 1, 40}, {68, 1, 16}, {3, 1, 96}};
     for (size_t h = 0; h < (quick ? 3 : sizeof heads / sizeof *heads); h++) {
-        struct pair other = {.random = pair->random, .limits = pair->limits, .near = pair->near};
-        other.limits.max_tokens = PREFILL + BESIDE;
-        other.limits.n_heads = heads[h][0];
-        other.limits.n_kv_heads = heads[h][1];
-        other.limits.head_dim = heads[h][2];
-        other.limits.max_dim = 1024;
-        other.limits.n_vocab = 1000;
-        const struct kernels_options options = {.limits = other.limits};
-        side_open(&other.got, pair->backends[0], &options);
-        side_open(&other.want, pair->backends[1], &options);
         for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
-            check_attention(&other, &tests[i]);
+            check_alone(pair, heads[h], &tests[i]);
+        struct pair other = open_heads(pair, heads[h], KV_F16);
         check_pieces(&other, h % 4 != 3, h % 2 == 1 ? WINDOW : 0);
-        side_close(&other.got);
-        side_close(&other.want);
-        pair->n_compared += other.n_compared;
-        pair->n_different += other.n_different;
+        close_heads(pair, &other);
     }
 }
 

@@ -122,7 +122,8 @@ void times_open(struct times_bench *bench, const struct times_wish *wish,
                                              .n_vocab = shape->n_vocab,
                                              .n_heads = shape->n_heads,
                                              .n_kv_heads = shape->n_kv_heads,
-                                             .head_dim = shape->head_dim};
+                                             .head_dim = shape->head_dim,
+                                             .kv_format = KV_F16};
     side_open(&bench->side, wish->backend, &options);
     bench->block_bytes = (size_t)2 * shape->n_kv_heads * shape->head_dim * KV_BLOCK_TOKENS * 2;
     size_t tokens = bench->tokens_max, n = tokens * (shape->inner > qkv ? shape->inner : qkv);

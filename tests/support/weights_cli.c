@@ -36,7 +36,8 @@ static void write_rows(const struct kernels *kernels, const struct weight_source
                                                  .n_vocab = 16,
                                                  .n_heads = 1,
                                                  .n_kv_heads = 1,
-                                                 .head_dim = 16}};
+                                                 .head_dim = 16,
+                                                 .kv_format = KV_F16}};
     struct kernels_ctx *ctx;
     struct weight weight;
     struct error error;

@@ -278,7 +278,8 @@ bool machine_time_gemm(const struct subject *subject, const char *format, uint32
                                           .n_vocab = 16,
                                           .n_heads = 1,
                                           .n_kv_heads = 1,
-                                          .head_dim = 16};
+                                          .head_dim = 16,
+                                          .kv_format = KV_F16};
     struct kernels_ctx *ctx = subject_open(subject, &limits);
     if (!ctx)
         return false;

@@ -23,8 +23,15 @@ double parts_time_attend(const struct subject *subject, const struct attend_shap
     const struct kernels *kernels = subject->kernels;
     uint32_t n = shape->n_seqs * shape->n_tokens;
     uint32_t stride = (shape->position + shape->n_tokens + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS;
-    struct kernels_limits limits = {n,  shape->n_seqs,  stride * KV_BLOCK_TOKENS, 64,
-                                    16, shape->n_heads, shape->n_kv_heads,        shape->head_dim};
+    struct kernels_limits limits = {n,
+                                    shape->n_seqs,
+                                    stride * KV_BLOCK_TOKENS,
+                                    64,
+                                    16,
+                                    shape->n_heads,
+                                    shape->n_kv_heads,
+                                    shape->head_dim,
+                                    shape->format};
     struct kernels_ctx *ctx = subject_open(subject, &limits);
     if (!ctx)
         return 0.0;
@@ -151,7 +158,7 @@ static void make_experts(struct moe *moe, const char *format) {
 struct moe *parts_moe_open(const struct subject *subject, const struct moe_shape *shape,
                            const char *format, uint32_t max_tokens) {
     uint32_t max_dim = shape->dim > shape->expert_dim ? shape->dim : shape->expert_dim;
-    struct kernels_limits limits = {max_tokens, max_tokens, 16, max_dim, 16, 1, 1, 16};
+    struct kernels_limits limits = {max_tokens, max_tokens, 16, max_dim, 16, 1, 1, 16, KV_F16};
     struct kernels_ctx *ctx = subject_open(subject, &limits);
     if (!ctx)
         return NULL;

@@ -317,7 +317,8 @@ static enum status open_ranks(struct plan *plan, struct error *error) {
                    .n_vocab = shape->n_vocab,
                    .n_heads = shape->n_heads,
                    .n_kv_heads = shape->n_kv_heads,
-                   .head_dim = shape->head_dim}};
+                   .head_dim = shape->head_dim,
+                   .kv_format = KV_F16}};
     for (options.device = 0; options.device < plan->tp; options.device++)
         TRY(plan->kernels->open(&options, &plan->all[options.device], error));
     for (uint32_t rank = 0; plan->tp > 1 && rank < plan->tp; rank++)

@@ -165,7 +165,8 @@ static enum status open_kernels(struct rank *rank, const struct rank_options *op
                    .n_vocab = facts->n_vocab,
                    .n_heads = facts->n_heads,
                    .n_kv_heads = facts->n_kv_heads,
-                   .head_dim = facts->head_dim},
+                   .head_dim = facts->head_dim,
+                   .kv_format = facts->kv_format},
     };
     enum status status = rank->kernels->open(&kernels_options, &rank->ctx, error);
     if (status != STATUS_OK)

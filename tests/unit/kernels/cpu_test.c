@@ -23,7 +23,8 @@ static const struct kernels_limits limits = {.max_tokens = 4,
                                              .n_vocab = 64,
                                              .n_heads = 2,
                                              .n_kv_heads = 1,
-                                             .head_dim = 16};
+                                             .head_dim = 16,
+                                             .kv_format = KV_F16};
 
 #define ITEMS 97
 

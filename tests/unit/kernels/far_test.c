@@ -19,7 +19,8 @@ static const struct kernels_limits limits = {.max_tokens = 64,
                                              .n_vocab = 64,
                                              .n_heads = 2,
                                              .n_kv_heads = 1,
-                                             .head_dim = 32};
+                                             .head_dim = 32,
+                                             .kv_format = KV_F16};
 
 static struct subject far_open(void) {
     struct subject subject = {.kernels = kernels_find("far"), .n_threads = 1};

@@ -189,7 +189,8 @@ static void run_reference(const struct scene *scene, float *out) {
                                     .n_vocab = 64,
                                     .n_heads = test->n_heads,
                                     .n_kv_heads = test->n_kv_heads,
-                                    .head_dim = test->head_dim};
+                                    .head_dim = test->head_dim,
+                                    .kv_format = test->format};
     struct kernels_batch batch = {.n_tokens = TOKENS,
                                   .n_seqs = 1,
                                   .positions = positions,
@@ -261,7 +262,7 @@ START_TEST(a_sequence_is_turned_by_its_own_table) {
     fill_random(&random, angles[0], sizeof angles / sizeof(float));
     fill_random(&random, qkv, 2 * width);
     memcpy(alone, qkv, sizeof qkv);
-    struct kernels_limits limits = {2, 2, context, 64, 64, 2, 1, dim};
+    struct kernels_limits limits = {2, 2, context, 64, 64, 2, 1, dim, KV_F32};
     struct subject ref = subject_ref(&limits);
     struct kernels_kv kv = {cache, sizeof cache / 2, 1, dim, KV_F32};
     struct kernels_batch batch = {.n_tokens = 2,

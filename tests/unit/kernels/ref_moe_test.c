@@ -24,6 +24,7 @@ static const struct kernels_limits limits = {
     .n_heads = 1,
     .n_kv_heads = 1,
     .head_dim = 16,
+    .kv_format = KV_F16,
 };
 
 static double sigmoid(double t) {

@@ -21,6 +21,7 @@ static const struct kernels_limits limits = {
     .n_heads = 6,
     .n_kv_heads = 2,
     .head_dim = 32,
+    .kv_format = KV_F16,
 };
 
 /* How far off an activation may be: half a step of its group's largest value, and where it comes in

@@ -19,7 +19,8 @@ static const struct kernels_limits limits = {.max_tokens = 4,
                                              .n_vocab = VOCAB,
                                              .n_heads = 1,
                                              .n_kv_heads = 1,
-                                             .head_dim = 16};
+                                             .head_dim = 16,
+                                             .kv_format = KV_F16};
 
 static struct sample_params plain(void) {
     return (struct sample_params){.temperature = 1.0f, .top_p = 1.0f, .repetition = 1.0f};

@@ -13,7 +13,7 @@ const double suite_timeout_s = 60;
 
 enum { VOCAB = 64, N = 3 };
 
-static const struct kernels_limits limits = {8, 8, 64, VOCAB, VOCAB, 1, 1, 64};
+static const struct kernels_limits limits = {8, 8, 64, VOCAB, VOCAB, 1, 1, 64, KV_F16};
 static const struct sample_params greedy = {.top_p = 1.0f, .repetition = 1.0f};
 static const uint32_t first_ids[N] = {5, 9, 60};
 

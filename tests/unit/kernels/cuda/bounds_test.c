@@ -57,7 +57,7 @@ static const struct {
 
 START_TEST(a_step_that_is_filled_up_keeps_within_the_limits) {
     const struct kernels_limits limits = {
-        fills[_i].max_tokens, fills[_i].max_seqs, CONTEXT, 64, 64, 1, 1, 64};
+        fills[_i].max_tokens, fills[_i].max_seqs, CONTEXT, 64, 64, 1, 1, 64, KV_F16};
     struct subject subject = open_subject("cuda-emu:exact", &limits);
     struct kernels_step step = begin(&subject, fills[_i].n, 1);
     ck_assert_uint_eq(step.batch.n_tokens, fills[_i].n_tokens);
@@ -71,7 +71,7 @@ END_TEST
 /* All arrays of a prompt's step at their full size. */
 START_TEST(the_largest_step_has_room) {
     enum { TOKENS = 1001, LONG = 1 << 16, STRIDE = LONG / KV_BLOCK_TOKENS };
-    const struct kernels_limits limits = {TOKENS, SEQS_MAX, LONG, 64, 64, 8, 1, 64};
+    const struct kernels_limits limits = {TOKENS, SEQS_MAX, LONG, 64, 64, 8, 1, 64, KV_F16};
     struct subject subject = open_subject("cuda-emu:exact", &limits);
     uint32_t ids[TOKENS], positions[TOKENS], rows[SEQS_MAX], got[TOKENS];
     uint32_t seq_begin[SEQS_MAX + 1], variants[SEQS_MAX];
@@ -117,7 +117,7 @@ enum { DIM = 8, HEADS = 8 };
 
 /* Attention of n sequences of one token, whose 8 query heads share the keys. */
 static void attend(const char *backend, uint32_t n, float *out) {
-    const struct kernels_limits limits = {n, n, KV_BLOCK_TOKENS, 64, 64, HEADS, 1, DIM};
+    const struct kernels_limits limits = {n, n, KV_BLOCK_TOKENS, 64, 64, HEADS, 1, DIM, KV_F32};
     struct subject subject = open_subject(backend, &limits);
     size_t n_qkv = (size_t)n * (HEADS + 2) * DIM, n_kv = (size_t)n * 2 * DIM * KV_BLOCK_TOKENS;
     float *qkv = malloc((n_qkv + n_kv) * sizeof *qkv);
@@ -246,7 +246,7 @@ static void fill_params(struct sample_params *params, const struct choice *choic
 /* Tokens that the backend chooses; of the emulated one the launches are counted, of at most so many rows. */
 static void choose(const char *backend, const struct choice *rows, uint32_t rows_max,
                    struct sample_result *results) {
-    const struct kernels_limits limits = {CHOICES, CHOICES, 16, 64, VOCAB, 1, 1, DIM};
+    const struct kernels_limits limits = {CHOICES, CHOICES, 16, 64, VOCAB, 1, 1, DIM, KV_F16};
     struct subject subject = open_subject(backend, &limits);
     struct sample_params params[CHOICES];
     float logits[CHOICES * VOCAB];
@@ -304,7 +304,7 @@ enum { N = 64 };
 /* The ring of marks holds 128: at more, the stream is waited for. */
 START_TEST(more_marks_than_the_ring_holds_are_answered_in_their_order) {
     static const uint32_t sizes[] = {MARKS_MAX - 1, MARKS_MAX, MARKS_MAX + 1, 3 * MARKS_MAX + 1};
-    const struct kernels_limits limits = {2, 2, 64, 64, 64, 1, 1, DIM};
+    const struct kernels_limits limits = {2, 2, 64, 64, 64, 1, 1, DIM, KV_F16};
     struct subject subject = open_subject("cuda-emu:exact", &limits);
     const struct kernels *k = subject.kernels;
     float ones[N], *out = subject_floats(&subject, NULL, N), host[N], expected = 0.0f;
@@ -336,7 +336,7 @@ END_TEST
 /* Sizes at the borders of a lane's pinned memory and of its quarters, through both lanes. */
 START_TEST(bytes_at_the_borders_of_pinned_memory_come_whole) {
     static const size_t stages[] = {STAGE_BYTES, BESIDE_BYTES};
-    const struct kernels_limits limits = {2, 2, 64, 64, 64, 1, 1, DIM};
+    const struct kernels_limits limits = {2, 2, 64, 64, 64, 1, 1, DIM, KV_F16};
     struct subject subject = open_subject("cuda-emu:exact", &limits);
     const struct kernels *k = subject.kernels;
     for (int beside = 0; beside < 2; beside++)

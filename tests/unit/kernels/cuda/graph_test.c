@@ -13,7 +13,7 @@ const double suite_timeout_s = 60;
 
 enum { N = 64, SEQS = 64, CONTEXT = 4096 };
 
-static const struct kernels_limits limits = {SEQS, SEQS, CONTEXT, 64, 64, 1, 1, 64};
+static const struct kernels_limits limits = {SEQS, SEQS, CONTEXT, 64, 64, 1, 1, 64, KV_F16};
 
 static const struct device_kind *real;
 static uint32_t n_made, n_launched, n_kept;

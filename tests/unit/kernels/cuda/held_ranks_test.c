@@ -28,7 +28,7 @@ enum {
     RANKS_MOST = 3,
 };
 
-static const struct kernels_limits limits = {ROWS, ROWS, 64, LONG, 64, 1, 1, 16};
+static const struct kernels_limits limits = {ROWS, ROWS, 64, LONG, 64, 1, 1, 16, KV_F16};
 
 enum kind { PRODUCT, ADD, NORM, NEXT, COPY, SUM, N_KINDS };
 

@@ -27,7 +27,7 @@ enum {
     SEQUENCES = 32,
 };
 
-static const struct kernels_limits limits = {ROWS, ROWS, 64, WIDE, 64, 1, 1, 16};
+static const struct kernels_limits limits = {ROWS, ROWS, 64, WIDE, 64, 1, 1, 16, KV_F16};
 
 enum kind { NORM, COPY, DOWN, DOWN_ADD, DOWN_APART, GATES, NEXT };
 

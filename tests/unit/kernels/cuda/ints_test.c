@@ -16,7 +16,7 @@ const double suite_timeout_s = 60;
 
 enum { DIM = 64, OUTPUTS = 16, ROOM = 12, ROWS_MAX = 5 * ROOM };
 
-static const struct kernels_limits limits = {ROWS_MAX, ROWS_MAX, 64, DIM, 64, 1, 1, 16};
+static const struct kernels_limits limits = {ROWS_MAX, ROWS_MAX, 64, DIM, 64, 1, 1, 16, KV_F16};
 
 static const struct gpu_launches *real;
 static uint32_t room;      /* rows of integers, of both terms together */

@@ -16,7 +16,7 @@ const double suite_timeout_s = 60;
 
 enum { TOKENS = 9, SEQS = 5, DIM = 64, VOCAB = 48 };
 
-static const struct kernels_limits limits = {TOKENS, SEQS, 64, DIM, VOCAB, 1, 1, 8};
+static const struct kernels_limits limits = {TOKENS, SEQS, 64, DIM, VOCAB, 1, 1, 8, KV_F16};
 
 static struct subject open_with(const struct kernels_limits *of) {
     struct subject subject = {.kernels = kernels_find("cuda-emu:exact"), .n_threads = 1};

@@ -25,7 +25,7 @@ static uint32_t stored(uint32_t dim) {
     return (dim + 31) / 32 * 32 + 32;
 }
 
-static const struct kernels_limits limits = {ROWS, ROWS, 64, DIM_MOST, 64, 1, 1, 16};
+static const struct kernels_limits limits = {ROWS, ROWS, 64, DIM_MOST, 64, 1, 1, 16, KV_F16};
 
 /* Of one slice and of several; of a turn of the block that rounds (4,096) and of more; and of more than a thread keeps. */
 static const uint32_t dims[] = {96, 1060, 4096, 4130, DIM_MOST};

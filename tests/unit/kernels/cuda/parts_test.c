@@ -27,8 +27,8 @@ static void attend(const char *backend, int shape, size_t floats, float *out) {
     size_t n_qkv = (size_t)TOKENS * (n_heads + 2 * n_kv) * DIM,
            n_out = (size_t)TOKENS * n_heads * DIM;
     size_t n_kv_floats = (size_t)BLOCKS * 2 * n_kv * DIM * KV_BLOCK_TOKENS;
-    struct kernels_options options = {.n_threads = 1,
-                                      .limits = {TOKENS, 1, CONTEXT, 64, 64, n_heads, n_kv, DIM}};
+    struct kernels_options options = {
+        .n_threads = 1, .limits = {TOKENS, 1, CONTEXT, 64, 64, n_heads, n_kv, DIM, KV_F32}};
     struct subject subject = {.kernels = kernels_find(backend), .n_threads = 1};
     struct error error = {0};
     ck_assert_int_eq(subject.kernels->open(&options, &subject.ctx, &error), STATUS_OK);
@@ -97,8 +97,8 @@ END_TEST
 /* A tile of 64 queries is not cut: contexts of half a million tokens have room for the tokens of one. */
 START_TEST(a_long_context_has_room_for_a_tile) {
     const struct kernels *kernels = kernels_find("cuda-emu:exact");
-    struct kernels_options options = {.n_threads = 1,
-                                      .limits = {GPU_QUERIES, 1, 1 << 19, 64, 64, 4, 4, 256}};
+    struct kernels_options options = {
+        .n_threads = 1, .limits = {GPU_QUERIES, 1, 1 << 19, 64, 64, 4, 4, 256, KV_F16}};
     struct kernels_ctx *ctx;
     struct error error = {0};
     ck_assert_int_eq(kernels->open(&options, &ctx, &error), STATUS_OK);

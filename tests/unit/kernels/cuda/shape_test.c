@@ -90,7 +90,7 @@ END_TEST
 
 enum { N = 64, ROWS = 54, K_MOST = 4160 };
 
-static const struct kernels_limits limits = {ROWS, ROWS, 64, K_MOST, 64, 1, 1, 16};
+static const struct kernels_limits limits = {ROWS, ROWS, 64, K_MOST, 64, 1, 1, 16, KV_F16};
 
 /* Products of which a warp has two slices, one after the other: of two that it has alone, or of five that it shares with three
  * others. Fewer rows at a time are cut alike. */

@@ -6,6 +6,7 @@
 #include "tests/support/kernels_subject.h"
 #include "tests/support/suite.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -98,12 +99,11 @@ static struct arrays place(struct subject *subject, uint32_t dim, enum kv_format
 }
 
 START_TEST(no_graph_is_made_while_sequences_grow) {
-    const struct kernels_limits limits = {SEQS, SEQS, CONTEXT, 64, 64, 2, 1, 64};
+    const struct kernels_limits limits = {SEQS, SEQS, CONTEXT, 64, 64, 2, 1, 64, KV_F16};
     static const uint32_t rows[] = {1, 3, 8, 41, SEQS};
     enum { N_ROWS = sizeof rows / sizeof *rows };
     struct subject subject = open_subject(&limits, false);
     struct arrays arrays = place(&subject, 64, KV_F16, SEQS);
-    attend(&subject, &arrays.kv, 2, 0, arrays.qkv, arrays.out); /* tells what attention is */
     for (uint32_t i = 0; i < N_ROWS; i++)
         for (uint32_t time = 0; time < 2; time++)
             attend(&subject, &arrays.kv, rows[i], time, arrays.qkv, arrays.out);
@@ -120,23 +120,29 @@ START_TEST(no_graph_is_made_while_sequences_grow) {
 }
 END_TEST
 
-/* dim 64: by spans; 72: by the exact kernels. */
+/* The first by spans; heads of 72 and keys of 32 bits by the exact kernels. */
+static const struct {
+    uint32_t dim;
+    enum kv_format format;
+} kinds[] = {{64, KV_F16}, {72, KV_F16}, {64, KV_F32}};
+
 START_TEST(graphs_have_the_bits_of_launches_at_every_length) {
     enum { N = 3 };
     static const uint32_t positions[] = {0, 17, 255, 256, 300, 511, 512, 2047, 2048, 8191};
-    uint32_t dim = _i ? 72 : 64;
-    const struct kernels_limits limits = {N, N, CONTEXT, 64, 64, 2, 1, dim};
+    uint32_t dim = kinds[_i].dim;
+    enum kv_format format = kinds[_i].format;
+    const struct kernels_limits limits = {N, N, CONTEXT, 64, 64, 2, 1, dim, format};
     float out[2][N * 2 * 72];
     for (size_t i = 0; i < sizeof positions / sizeof *positions; i++) {
         struct subject subject = open_subject(&limits, false);
-        struct arrays arrays = place(&subject, dim, KV_F16, N);
+        struct arrays arrays = place(&subject, dim, format, N);
         for (uint32_t time = 0; time < 4; time++)
             attend(&subject, &arrays.kv, N, positions[i], arrays.qkv, arrays.out);
         ck_assert_uint_eq(n_made, 1);
         subject_read(&subject, out[0], arrays.out, sizeof(float) * N * 2 * dim);
         subject_close(&subject);
         subject = open_subject(&limits, true);
-        arrays = place(&subject, dim, KV_F16, N);
+        arrays = place(&subject, dim, format, N);
         attend(&subject, &arrays.kv, N, positions[i], arrays.qkv, arrays.out);
         ck_assert_uint_eq(n_made, 0);
         subject_read(&subject, out[1], arrays.out, sizeof(float) * N * 2 * dim);
@@ -146,27 +152,18 @@ START_TEST(graphs_have_the_bits_of_launches_at_every_length) {
 }
 END_TEST
 
-/* Attention of 32 bits, by the exact kernels, behind some by spans. */
-START_TEST(a_context_of_both_kinds_is_right) {
-    enum { N = 2, DIM = 64 };
-    const struct kernels_limits limits = {N, N, CONTEXT, 64, 64, 2, 1, DIM};
-    float out[2][N * 2 * DIM];
-    for (int no_graphs = 0; no_graphs < 2; no_graphs++) {
-        struct subject subject = open_subject(&limits, no_graphs);
-        struct arrays half = place(&subject, DIM, KV_F16, N);
-        struct arrays whole = place(&subject, DIM, KV_F32, N);
-        for (uint32_t time = 0; time < 3; time++)
-            attend(&subject, &half.kv, N, 5, half.qkv, half.out);
-        attend(&subject, &whole.kv, N, 3000, whole.qkv, whole.out);
-        subject_read(&subject, out[no_graphs], whole.out, sizeof out[0]);
-        subject_close(&subject);
-    }
-    ck_assert_mem_eq(out[0], out[1], sizeof out[0]);
+/* A step's shape follows from what the context was opened for. */
+START_TEST(keys_of_another_format_end_the_process) {
+    const struct kernels_limits limits = {1, 1, CONTEXT, 64, 64, 2, 1, 64, kinds[_i].format};
+    struct subject subject = open_subject(&limits, false);
+    struct arrays other = place(&subject, 64, kinds[2 - _i].format, 1);
+    attend(&subject, &other.kv, 1, 0, other.qkv, other.out);
 }
 END_TEST
 
 void suite_add(TCase *tests) {
     tcase_add_test(tests, no_graph_is_made_while_sequences_grow);
-    tcase_add_loop_test(tests, graphs_have_the_bits_of_launches_at_every_length, 0, 2);
-    tcase_add_test(tests, a_context_of_both_kinds_is_right);
+    tcase_add_loop_test(tests, graphs_have_the_bits_of_launches_at_every_length, 0, 3);
+    tcase_add_loop_test_raise_signal(tests, keys_of_another_format_end_the_process, SIGABRT, 0, 1);
+    tcase_add_loop_test_raise_signal(tests, keys_of_another_format_end_the_process, SIGABRT, 2, 3);
 }

@@ -29,7 +29,7 @@ enum {
     SHARE = 3,
 };
 
-static const struct kernels_limits limits = {ROWS, ROWS, 64, K_MOST, 64, 1, 1, 16};
+static const struct kernels_limits limits = {ROWS, ROWS, 64, K_MOST, 64, 1, 1, 16, KV_F16};
 
 /* How blocks may be cut, and which rows are then multiplied. The first is what the others are compared with. */
 static const struct cut {
