@@ -33,8 +33,11 @@ struct cuda_tray {
 /* Tiles of a step for attention on tensor cores: first those of sequences with one token. */
 struct cuda_spans {
     const struct gpu_tile *tiles; /* on the device */
+    const uint32_t *places;       /* the same (n_split): see struct gpu_attend */
+    const uint32_t *host_places;  /* 0: there is no more room, so that a wave of launches begins */
     uint32_t n_tiles;
-    uint32_t n_split; /* of them: see struct gpu_attend */
+    uint32_t n_split;
+    uint32_t n_waves;
     bool
         serves; /* the context's attention is on them: nothing of a step depends on how far its sequences are */
 };

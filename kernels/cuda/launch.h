@@ -309,8 +309,9 @@ struct gpu_rope_kv {
 };
 
 /* attend() takes tiles of whole tokens in their order. attend_tensor() takes any tiles of at most GPU_QUERIES queries, of
- * which the first n_few are split, for join_spans(): their spans' results lie by tile, key head, query of `few` (at least those of such a tile)
- * and span of n_chunks, those of max_context; nothing of a launch depends on the positions. */
+ * which the first n_few, each of one token, are split, for join_spans(): their spans' results lie from `places` on by key head,
+ * query of `few` (at least those of such a tile) and span, as many as the token's position has; nothing of a launch depends on
+ * the positions, and n_chunks are those of max_context. */
 struct gpu_attend {
     struct gpu_batch batch;
     struct gpu_heads heads;
@@ -332,6 +333,8 @@ struct gpu_attend {
     float *maxima;
     float *totals;
     float *sums;
+    const uint32_t
+        *places; /* (n_few) of split tiles: spans of those before, of all queries and key heads */
 };
 
 /* Spans of split tiles joined, of all the step's tokens, each of which is a sequence; and rounded as `matrix` wants them.

@@ -1,5 +1,6 @@
-/* kernels/cuda/spans.c: attention on tensor cores as launches. Nothing of one depends on how far the sequences are: there is
- * a place for all spans that a sequence may come to have. */
+/* kernels/cuda/spans.c: attention on tensor cores as launches. Nothing of one depends on how far the sequences are: where the
+ * spans of each lie, as many as its position has, the step's arrays say. What there is no room for comes in another wave of
+ * launches; only then do these depend on positions. */
 #include "kernels/cuda/spans.h"
 
 #include "base/assert.h"
@@ -20,8 +21,28 @@ static size_t tiles_bytes(const struct kernels_limits *limits, uint32_t n_tokens
            sizeof(struct gpu_tile);
 }
 
+static size_t places_bytes(const struct kernels_limits *limits, uint32_t n_tokens) {
+    return tiles_bytes(limits, n_tokens) / sizeof(struct gpu_tile) * sizeof(uint32_t);
+}
+
 size_t cuda_spans_bytes(const struct kernels_limits *limits) {
-    return cuda_tray_bytes(tiles_bytes(limits, limits->max_tokens));
+    return cuda_tray_bytes(tiles_bytes(limits, limits->max_tokens)) +
+           cuda_tray_bytes(places_bytes(limits, limits->max_tokens));
+}
+
+static uint32_t few_of(const struct kernels_limits *limits) {
+    uint32_t group = heads_in_group(limits);
+    return group < GPU_SPLIT_QUERIES ? group : GPU_SPLIT_QUERIES;
+}
+
+/* Results of one span of a tile. */
+static uint32_t queries_of(const struct kernels_limits *limits) {
+    return limits->n_kv_heads * few_of(limits);
+}
+
+/* Spans of tiles whose results there is room for. */
+static uint32_t room_of(const struct kernels_ctx *ctx) {
+    return (uint32_t)(ctx->attend_floats / queries_of(&ctx->limits) / (ctx->limits.head_dim + 2));
 }
 
 /* Tiles of sequence `seq`, `width` queries each; answers how many. */
@@ -34,6 +55,24 @@ static uint32_t list_sequence(const uint32_t *seq_begin, uint32_t seq, uint32_t 
                                        .first = first,
                                        .n = n_queries - first < width ? n_queries - first : width};
     return n;
+}
+
+/* What fills a step up has no spans, and stands behind the others. */
+static void find_places(struct kernels_ctx *ctx, const struct gpu_tile *tiles, uint32_t *places) {
+    struct cuda_spans *spans = &ctx->step.spans;
+    uint32_t room = room_of(ctx), used = 0;
+    spans->n_waves = spans->n_split > 0;
+    for (uint32_t i = 0; i < spans->n_split; i++) {
+        uint32_t position = ctx->step.positions[tiles[i].token];
+        uint32_t n = position == GPU_NO_TOKEN ? 0 : position / GPU_SPAN + 1;
+        ASSERT(n <= room);
+        if (n > room - used) {
+            used = 0;
+            spans->n_waves++;
+        }
+        places[i] = used;
+        used += n;
+    }
 }
 
 void cuda_spans_list(struct kernels_ctx *ctx, uint32_t n_tokens, uint32_t n_seqs) {
@@ -51,6 +90,10 @@ void cuda_spans_list(struct kernels_ctx *ctx, uint32_t n_tokens, uint32_t n_seqs
             n += list_sequence(seq_begin, seq, group, GPU_QUERIES, tiles + n);
     spans->n_tiles = n;
     ASSERT(n * sizeof *tiles <= n_bytes);
+    uint32_t *places =
+        cuda_tray_take(&ctx->step.tray, places_bytes(&ctx->limits, n_tokens), &spans->places);
+    find_places(ctx, tiles, places);
+    spans->host_places = places;
 }
 
 static bool has_kernels(uint32_t head_dim) {
@@ -70,22 +113,26 @@ void cuda_spans_open(struct kernels_ctx *ctx) {
         ctx->fast && limits->kv_format == KV_F16 && has_kernels(limits->head_dim);
 }
 
+/* Split tiles from `begin` on that have room together. */
+static uint32_t tiles_of_wave(const struct cuda_spans *spans, uint32_t begin) {
+    uint32_t end = begin + 1;
+    while (end < spans->n_split && spans->host_places[end] > 0)
+        end++;
+    return end - begin;
+}
+
 void cuda_spans_attend(struct kernels_ctx *ctx, struct gpu_attend *attend) {
     const struct cuda_spans *spans = &ctx->step.spans;
-    const struct gpu_heads *heads = &attend->heads;
-    uint32_t group = heads->n_heads / heads->n_kv_heads;
-    attend->few = group < GPU_SPLIT_QUERIES ? group : GPU_SPLIT_QUERIES;
+    size_t n_results = (size_t)room_of(ctx) * queries_of(&ctx->limits);
+    attend->few = few_of(&ctx->limits);
     attend->n_chunks = pieces_of(ctx->limits.max_context, GPU_SPAN);
-    size_t places = (size_t)heads->n_kv_heads * attend->few * attend->n_chunks; /* of a tile */
-    size_t most = ctx->attend_floats / (places * (heads->head_dim + 2));
-    ASSERT(most > 0);
+    attend->sums = ctx->attend;
+    attend->maxima = ctx->attend + n_results * attend->heads.head_dim;
+    attend->totals = attend->maxima + n_results;
     for (uint32_t begin = 0; begin < spans->n_split; begin += attend->n_tiles) {
-        uint32_t left = spans->n_split - begin;
-        attend->n_tiles = attend->n_few = left < most ? left : (uint32_t)most;
+        attend->n_tiles = attend->n_few = tiles_of_wave(spans, begin);
         attend->tiles = spans->tiles + begin;
-        attend->sums = ctx->attend;
-        attend->maxima = ctx->attend + attend->n_tiles * places * heads->head_dim;
-        attend->totals = attend->maxima + attend->n_tiles * places;
+        attend->places = spans->places + begin;
         cuda_launch_attend_tensor(ctx, attend);
         if (attend->n_tiles == spans->n_tiles)
             cuda_hold_join(ctx, attend);

@@ -226,7 +226,7 @@ void cuda_step_begin(struct kernels_ctx *ctx, struct kernels_step *step) {
         cuda_spans_list(ctx, sizes.shape.n_tokens, sizes.n_seqs);
     ctx->kind->copy_in(ctx->main.stream, to->tray.memory, to->tray.pinned, to->tray.used);
     cuda_ahead_ids(ctx, step->batch.ids, n_chosen);
-    if (sizes.shape.n_chunks > 0)
+    if (sizes.shape.n_chunks > 0 && to->spans.n_waves <= 1)
         cuda_graph_open(ctx, &sizes.shape);
 }
 

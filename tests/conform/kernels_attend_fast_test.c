@@ -337,33 +337,37 @@ START_TEST(what_is_not_for_tensor_cores_has_the_bits_of_the_reference) {
 }
 END_TEST
 
-/* The sequences decode together, where there is room for the spans of half of their tiles. */
+/* The last two tokens of the longest sequence side by side, each of two tiles, where there is room for the spans of half of these;
+ * its keys and values are those of a prompt. */
 START_TEST(tiles_that_there_is_no_room_for_come_later) {
     const struct shape shape = {20, 1, 64, 0, false, 0.7f, KV_F16};
+    static const struct step prompt = {1, {0}, {0}, {LONGEST}};
+    static const struct step two = {2, {0, 0}, {LONGEST - 1, LONGEST - 2}, {1, 1}};
     struct scene scene;
     struct subject subject, small;
     scene_init(&scene, &shape);
     struct kernels_limits limits = scene.limits;
-    limits.max_tokens = N_SEQS;
+    limits.max_tokens = 2;
+    size_t cache_bytes = N_BLOCKS * block_bytes(&shape), last = (LONGEST - 2) * scene.out_width;
     float *out = malloc(N_TOKENS * scene.out_width * sizeof *out);
+    void *cache = malloc(cache_bytes);
     for (uint32_t i = 0; subject_next(&subject, &i, &scene.limits); subject_close(&subject)) {
         uint32_t same = i - 1;
         if (subject_is_exact(&subject))
             continue;
-        run_alone(&scene, &subject, scene.expected);
+        struct placed placed = scene_place(&scene, &subject);
+        run_step(&scene, &subject, &placed, &prompt, scene.expected);
+        subject_read(&subject, cache, placed.cache, cache_bytes);
         ck_assert(subject_next(&small, &same, &limits));
-        struct placed placed = scene_place(&scene, &small);
-        for (uint32_t t = 0; t < lengths[1]; t++) {
-            struct step step = {3, {2, 0, 1}, {t, t, t}, {1, 1, 1}};
-            run_step(&scene, &small, &placed, &step, out);
-        }
-        for (uint32_t s = 0; s < N_SEQS; s++)
-            ck_assert_int_eq(memcmp(out + scene.begin[s] * scene.out_width,
-                                    scene.expected + scene.begin[s] * scene.out_width,
-                                    lengths[1] * scene.out_width * sizeof *out),
-                             0);
+        placed = scene_place(&scene, &small);
+        subject_write(&small, placed.cache, cache, cache_bytes);
+        run_step(&scene, &small, &placed, &two, out);
+        ck_assert_int_eq(
+            memcmp(out + last, scene.expected + last, 2 * scene.out_width * sizeof *out), 0);
+        subject_drop(&subject);
         subject_close(&small);
     }
+    free(cache);
     free(out);
     scene_fini(&scene);
 }

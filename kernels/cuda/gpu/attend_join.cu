@@ -21,9 +21,9 @@ __global__ void __launch_bounds__(JOIN_WARPS *WARP) join_spans_kernel(gpu_attend
     griddep_wait();
     if (position == GPU_NO_TOKEN)
         return; /* the whole warp */
-    const size_t place = split_place(what, at, blockIdx.y, i);
-    const float factor = what.scale * LOG2_E;
     const uint32_t end = position / GPU_SPAN + 1;
+    const size_t place = split_place(what, at, end, blockIdx.y, i);
+    const float factor = what.scale * LOG2_E;
     float max = -INFINITY, total = 0.0f;
     float2 all[PAIRS] = {};
 #pragma unroll 4
@@ -74,13 +74,13 @@ __device__ __forceinline__ void join_piece(row_piece &to, const gpu_attend &what
     const uint32_t group = what.heads.n_heads / what.heads.n_kv_heads;
     uint32_t head = piece_input<INTS>(piece, 0) / dim, number = head % group;
     uint32_t tiles = (group + GPU_SPLIT_QUERIES - 1) / GPU_SPLIT_QUERIES; /* of a token */
-    size_t place = split_place(what, token * tiles + number / GPU_SPLIT_QUERIES, head / group,
-                               number % GPU_SPLIT_QUERIES);
+    uint32_t n_spans = position / GPU_SPAN + 1;
+    size_t place = split_place(what, token * tiles + number / GPU_SPLIT_QUERIES, n_spans,
+                               head / group, number % GPU_SPLIT_QUERIES);
     const float factor = what.scale * LOG2_E;
     float max = -INFINITY, total = 0.0f, all[PIECE_INPUTS] = {};
 #pragma unroll 4
-    for (uint32_t span = first_seen(what, position) / GPU_SPAN; span < position / GPU_SPAN + 1;
-         span++) {
+    for (uint32_t span = first_seen(what, position) / GPU_SPAN; span < n_spans; span++) {
         const float *sums = what.sums + (place + span) * dim;
         span_join join =
             join_span(max, total, what.maxima[place + span], what.totals[place + span], factor);

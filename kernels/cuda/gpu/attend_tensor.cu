@@ -26,7 +26,8 @@ __device__ __forceinline__ void store_span(const gpu_attend &what, const lane_qu
     for (uint32_t j = 0; j < 2; j++) {
         if (queries.end[j] == 0)
             continue;
-        size_t at = split_place(what, blockIdx.x, kv_head, queries.row(j)) + span;
+        uint32_t n_spans = (queries.end[j] + GPU_SPAN - 1) / GPU_SPAN;
+        size_t at = split_place(what, blockIdx.x, n_spans, kv_head, queries.row(j)) + span;
         store_values(what.sums + at * SHAPE::dim, sums, j, part, 1.0f);
         if (part > 0 || threadIdx.x % 4 > 0)
             continue;

@@ -326,10 +326,11 @@ template <typename SHAPE> __device__ __forceinline__ void span_end(span_sums<SHA
             sums.total[j] += __shfl_xor_sync(FULL_WARP, sums.total[j], width);
 }
 
-/* Where the sums of a query of a split tile lie, span after span. */
+/* Where the sums of a query of a split tile lie, span after span of those n_spans that its token has. */
 __device__ __forceinline__ size_t split_place(const gpu_attend &what, uint32_t tile,
-                                              uint32_t kv_head, uint32_t i) {
-    return (((size_t)tile * what.heads.n_kv_heads + kv_head) * what.few + i) * what.n_chunks;
+                                              uint32_t n_spans, uint32_t kv_head, uint32_t i) {
+    return (size_t)what.places[tile] * what.heads.n_kv_heads * what.few +
+           (size_t)(kv_head * what.few + i) * n_spans;
 }
 
 /* A span comes to those before it: what these, and its own sums, are multiplied by. */

@@ -152,6 +152,85 @@ START_TEST(graphs_have_the_bits_of_launches_at_every_length) {
 }
 END_TEST
 
+static const struct gpu_launches *launches;
+static uint32_t n_attends, n_joins; /* launches */
+static bool computes;
+
+static void attend_counted(struct device_stream *stream, const struct gpu_attend *what) {
+    n_attends++;
+    if (computes)
+        launches->attend_tensor(stream, what);
+}
+
+static void join_counted(struct device_stream *stream, const struct gpu_attend *what) {
+    n_joins++;
+    if (computes)
+        launches->join_spans(stream, what);
+}
+
+static void count_launches(struct subject *subject, bool also_computes) {
+    static struct gpu_launches counted;
+    launches = subject->ctx->gpu;
+    counted = *launches;
+    counted.attend_tensor = attend_counted;
+    counted.join_spans = join_counted;
+    subject->ctx->gpu = &counted;
+    n_attends = n_joins = 0;
+    computes = also_computes;
+}
+
+/* Heads as Qwen-72B with grouped keys has them: 512 spans of one sequence, and room for those of 17. */
+START_TEST(a_long_context_costs_short_sequences_no_launch) {
+    enum { DIM = 128, LONG = 131072 };
+    const struct kernels_limits limits = {SEQS, SEQS, LONG, 64, 64, 64, 8, DIM, KV_F16};
+    struct subject subject = open_subject(&limits, true);
+    struct kernels_kv kv = {NULL, (size_t)2 * 8 * DIM * KV_BLOCK_TOKENS * 2, 8, DIM, KV_F16};
+    float *none = subject_floats(&subject, NULL, 1); /* nothing is computed */
+    ck_assert_uint_lt(subject.ctx->attend_floats / 64 / (DIM + 2) / (LONG / GPU_SPAN), 18);
+    count_launches(&subject, false);
+    attend(&subject, &kv, SEQS, 500, none, none);
+    ck_assert_uint_eq(n_attends, 1);
+    ck_assert_uint_eq(n_joins, 1);
+    subject_close(&subject);
+}
+END_TEST
+
+/* Two tiles a sequence, of 16 queries and of 4, each with as many spans as the position has. */
+START_TEST(spans_that_there_is_no_room_for_come_in_another_wave) {
+    enum { N = 3, GROUP = 20, DIM = 64, POSITION = 700, SPANS = POSITION / GPU_SPAN + 1 };
+    const struct kernels_limits limits = {N, N, CONTEXT, 64, 64, GROUP, 1, DIM, KV_F16};
+    const uint32_t rooms[] = {2 * N * SPANS, 2 * N * SPANS - 1, 2 * SPANS, SPANS};
+    float whole[N * GROUP * DIM], out[N * GROUP * DIM];
+    for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) {
+        uint32_t together = rooms[i] / SPANS, n_waves = (2 * N + together - 1) / together;
+        struct subject subject = open_subject(&limits, false);
+        struct arrays arrays = place(&subject, DIM, KV_F16, N * GROUP);
+        size_t n_floats = (size_t)rooms[i] * GPU_SPLIT_QUERIES * (DIM + 2);
+        ck_assert_uint_le(n_floats, subject.ctx->attend_floats);
+        subject.ctx->attend_floats = n_floats;
+        count_launches(&subject, true);
+        for (uint32_t time = 0; time < 3; time++)
+            attend(&subject, &arrays.kv, N, POSITION, arrays.qkv, arrays.out);
+        ck_assert_uint_eq(n_made, n_waves == 1); /* its launches would depend on positions */
+        ck_assert_uint_eq(n_attends, n_waves * (n_waves == 1 ? 2 : 3));
+        ck_assert_uint_eq(n_joins, n_attends);
+        subject_read(&subject, i == 0 ? whole : out, arrays.out, sizeof out);
+        ck_assert(i == 0 || memcmp(out, whole, sizeof out) == 0);
+        subject_close(&subject);
+    }
+}
+END_TEST
+
+START_TEST(less_room_than_the_spans_of_a_tile_ends_the_process) {
+    const struct kernels_limits limits = {1, 1, CONTEXT, 64, 64, 2, 1, 64, KV_F16};
+    struct subject subject = open_subject(&limits, false);
+    struct arrays arrays = place(&subject, 64, KV_F16, 1);
+    subject.ctx->attend_floats = (size_t)2 * 2 * (64 + 2);
+    attend(&subject, &arrays.kv, 1, 2 * GPU_SPAN - 1, arrays.qkv, arrays.out);
+    attend(&subject, &arrays.kv, 1, 2 * GPU_SPAN, arrays.qkv, arrays.out);
+}
+END_TEST
+
 /* A step's shape follows from what the context was opened for. */
 START_TEST(keys_of_another_format_end_the_process) {
     const struct kernels_limits limits = {1, 1, CONTEXT, 64, 64, 2, 1, 64, kinds[_i].format};
@@ -164,6 +243,10 @@ END_TEST
 void suite_add(TCase *tests) {
     tcase_add_test(tests, no_graph_is_made_while_sequences_grow);
     tcase_add_loop_test(tests, graphs_have_the_bits_of_launches_at_every_length, 0, 3);
+    tcase_add_test(tests, a_long_context_costs_short_sequences_no_launch);
+    tcase_add_test(tests, spans_that_there_is_no_room_for_come_in_another_wave);
+    tcase_add_test_raise_signal(tests, less_room_than_the_spans_of_a_tile_ends_the_process,
+                                SIGABRT);
     tcase_add_loop_test_raise_signal(tests, keys_of_another_format_end_the_process, SIGABRT, 0, 1);
     tcase_add_loop_test_raise_signal(tests, keys_of_another_format_end_the_process, SIGABRT, 2, 3);
 }
