@@ -238,6 +238,12 @@ struct kernels {
     void (*step_begin)(struct kernels_ctx *ctx, struct kernels_step *step);
     NODISCARD enum status (*step_end)(struct kernels_ctx *ctx);
 
+    /* Before anybody is served: the next step, of n sequences with one token each and as many rows, where n is what this answers, is
+     * taken down as later ones of its shape will be launched, and computes nothing; marks count as done. n is n_seqs or more:
+     * what steps of so many sequences are filled up to. 0: there is nothing to make ready, and the next step is like any other.
+     * NULL where steps have no shape. */
+    uint32_t (*rehearse)(struct kernels_ctx *ctx, uint32_t n_seqs);
+
     /* mark(): number i stands for all operations called so far; marked(): the highest number whose
      * operations are done, 0 before the first of a step, UINT32_MAX once the device has failed;
      * never waits. Numbers rise within a step. Both NULL where an operation is done when it

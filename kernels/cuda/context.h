@@ -89,11 +89,12 @@ struct cuda_graph {
     uint64_t used;              /* number of the step that was the last */
 };
 
-#define GRAPHS_MAX 64
+#define GRAPHS_MAX 80 /* the 71 of steps of up to 1,024 sequences, a worker's most, and some */
 
 /* Steps that are recorded: see cuda/graph.c. */
 struct cuda_graphs {
-    bool off; /* none is */
+    bool off;       /* none is */
+    bool rehearses; /* the step is for its record, and computes nothing */
     struct cuda_graph all[GRAPHS_MAX];
     uint64_t n_steps;
     struct cuda_graph

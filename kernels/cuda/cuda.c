@@ -213,6 +213,7 @@ static const char *cuda_numerics(const struct kernels_ctx *ctx) {
         .get_beside = cuda_get_beside,                                                             \
         .step_begin = cuda_step_begin,                                                             \
         .step_end = cuda_step_end,                                                                 \
+        .rehearse = cuda_rehearse,                                                                 \
         .mark = cuda_mark,                                                                         \
         .marked = cuda_marked,                                                                     \
         .weight_size = cuda_weight_size,                                                           \

@@ -6,7 +6,8 @@
  * record is another one, its launches go into the stream, one after the other; a record that comes for the
  * second time is captured as a graph; from then on that graph is launched. Records are compared as
  * bytes, with all addresses and sizes: memory that moved makes another record. So whatever a caller does between
- * step_begin() and step_end() is done as without graphs. */
+ * step_begin() and step_end() is done as without graphs. A step that rehearses is captured at the first time, and nothing of it
+ * goes into the stream but its marks. */
 #include "kernels/cuda/graph.h"
 
 #include "kernels/cuda/wait.h"
@@ -95,7 +96,8 @@ void cuda_record(struct kernels_ctx *ctx, void (*run)(struct kernels_ctx *ctx, c
         graph = NULL;
     }
     if (!graph) {
-        run(ctx, what);
+        if (!graphs->rehearses || run == run_mark)
+            run(ctx, what);
         return;
     }
     if (!graphs->same) {
@@ -155,11 +157,23 @@ void cuda_graph_open(struct kernels_ctx *ctx, const struct cuda_shape *shape) {
     graphs->mark = 0;
 }
 
+/* What is refused in a rehearsal may be possible when it has been computed once. */
 static void graph_capture(struct kernels_ctx *ctx, struct cuda_graph *graph) {
     ctx->kind->graph_begin(ctx->main.stream);
     run_records(ctx, graph, false);
     graph->graph = ctx->kind->graph_end(ctx->main.stream);
-    graph->refused = !graph->graph;
+    graph->refused = !graph->graph && !ctx->graphs.rehearses;
+}
+
+/* The step's records go into the stream, as a graph where there is one. */
+static void launch_records(struct kernels_ctx *ctx, const struct cuda_graph *graph) {
+    if (!graph->graph) {
+        run_records(ctx, graph, true);
+        return;
+    }
+    ctx->kind->graph_launch(graph->graph, ctx->main.stream);
+    if (ctx->graphs.mark > 0)
+        put_mark(ctx, ctx->graphs.mark);
 }
 
 void cuda_graph_flush(struct kernels_ctx *ctx) {
@@ -169,18 +183,17 @@ void cuda_graph_flush(struct kernels_ctx *ctx) {
     graphs->open = NULL;   /* what comes now goes into the stream at once */
     if (!graph || graphs->at == 0)
         return;
+    bool repeats = true;
     if (!graphs->same || graphs->at < graph->n_bytes) {
         graph_forget(ctx, graph);
         graph->n_bytes = graphs->at;
-    } else if (!graph->graph && !graph->refused) {
+        repeats = false;
+    }
+    if ((repeats || graphs->rehearses) && !graph->graph && !graph->refused)
         graph_capture(ctx, graph);
-    }
-    if (!graph->graph) {
-        run_records(ctx, graph, true);
-        return;
-    }
-    ctx->kind->graph_launch(graph->graph, ctx->main.stream);
-    if (graphs->mark > 0)
+    if (!graphs->rehearses)
+        launch_records(ctx, graph);
+    else if (graphs->mark > 0)
         put_mark(ctx, graphs->mark);
 }
 

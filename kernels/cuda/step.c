@@ -81,6 +81,10 @@ static uint32_t filled_chunks(uint32_t n, uint32_t n_max) {
     return n < n_max ? n : n_max;
 }
 
+static uint32_t most_seqs(const struct kernels_limits *limits) {
+    return limits->max_seqs < limits->max_tokens ? limits->max_seqs : limits->max_tokens;
+}
+
 static bool step_decodes(const struct kernels_batch *batch) {
     for (uint32_t i = 0; i < batch->n_seqs; i++)
         if (batch->seq_begin[i] != i)
@@ -100,13 +104,12 @@ static struct sizes sizes_of(const struct kernels_ctx *ctx, const struct kernels
         return sizes;
     for (uint32_t i = 0; i < n_seqs; i++)
         last = batch->positions[i] > last ? batch->positions[i] : last;
-    uint32_t most = limits->max_seqs < limits->max_tokens ? limits->max_seqs : limits->max_tokens;
     uint32_t n_chunks =
         filled_chunks(last / ATTEND_CHUNK + 1, (n_blocks + per_chunk - 1) / per_chunk);
     sizes.n_chunks = n_chunks;
     if (ctx->graphs.off)
         return sizes;
-    n_seqs = filled_rows(n_seqs, most);
+    n_seqs = filled_rows(n_seqs, most_seqs(limits));
     bool serves = ctx->step.spans.serves;
     struct cuda_shape shape = {n_seqs, 0, serves ? 1 : n_chunks, has_variants};
     if (step->n_rows > 0)
@@ -206,6 +209,16 @@ static void fill_tray(struct cuda_step *to, struct kernels_step *step, const str
     step->n_rows = sizes->shape.n_rows;
 }
 
+/* Only where a shape is rows alone: those of exact attention are too many. */
+uint32_t cuda_rehearse(struct kernels_ctx *ctx, uint32_t n_seqs) {
+    uint32_t most = most_seqs(&ctx->limits);
+    ASSERT(n_seqs > 0 && n_seqs <= most && !ctx->in_step);
+    if (ctx->graphs.off || !ctx->step.spans.serves)
+        return 0;
+    ctx->graphs.rehearses = true;
+    return filled_rows(n_seqs, most);
+}
+
 void cuda_step_begin(struct kernels_ctx *ctx, struct kernels_step *step) {
     struct cuda_step *to = &ctx->step;
     const struct sizes sizes = sizes_of(ctx, step);
@@ -233,6 +246,7 @@ void cuda_step_begin(struct kernels_ctx *ctx, struct kernels_step *step) {
 enum status cuda_step_end(struct kernels_ctx *ctx) {
     ctx->kind->use(ctx->device);
     cuda_flush(ctx);
+    ctx->graphs.rehearses = false;
     cuda_looks(ctx, false); /* it waits from here on */
     ctx->main.used = 0;
     ctx->in_step = false;

@@ -9,6 +9,7 @@
 #include "worker/core/engine.h"
 #include "worker/step/batch.h"
 #include "worker/step/forward.h"
+#include "worker/step/rehearse.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -50,11 +51,16 @@ static const struct {
 enum { N_STEPS = sizeof steps / sizeof *steps };
 
 static const struct device_kind *real;
-static uint32_t n_launched;
+static uint32_t n_launched, n_made;
 
 static void launch_counted(struct device_graph *graph, struct device_stream *stream) {
     n_launched++;
     real->graph_launch(graph, stream);
+}
+
+static struct device_graph *end_counted(struct device_stream *stream) {
+    n_made++;
+    return real->graph_end(stream);
 }
 
 struct run {
@@ -70,6 +76,7 @@ struct run {
 /* How a model's steps are computed. */
 struct way {
     bool no_graphs;
+    bool rehearses;
     uint32_t n_ranks;
     enum sums sums;
 };
@@ -106,8 +113,9 @@ static void run_open(struct run *run, int which, const struct way *way) {
     real = run->forward.rank.ctx->kind;
     run->counted = *real;
     run->counted.graph_launch = launch_counted;
+    run->counted.graph_end = end_counted;
     run->forward.rank.ctx->kind = &run->counted;
-    n_launched = 0;
+    n_launched = n_made = 0;
 }
 
 static void run_close(struct run *run) {
@@ -157,6 +165,9 @@ static float *decode(int which, const struct way *way, size_t *n_floats, uint32_
     size_t n_vocab = run.forward.rank.model->facts.n_vocab;
     float *all = malloc((N_SEQS + N_STEPS * N_SEQS) * n_vocab * sizeof *all), *at = all;
     ck_assert_ptr_nonnull(all);
+    if (way->rehearses) /* 1, 2, 4, 8 and 16 sequences */
+        ck_assert_uint_eq(rehearse_run(&run.forward, &run.batch), 5);
+    ck_assert_uint_eq(n_made, way->rehearses ? 5 : 0);
     for (uint32_t s = 0; s < N_SEQS; s++) {
         run.n_done[s] = prompts[s].begin;
         at = advance(&run, s, s + 1, prompts[s].n, at);
@@ -166,6 +177,7 @@ static float *decode(int which, const struct way *way, size_t *n_floats, uint32_
         at = advance(&run, steps[i].from, steps[i].to, 1, at);
     *n_floats = (size_t)(at - all);
     *n_graphs = n_launched;
+    ck_assert(!way->rehearses || n_made == 5);
     run_close(&run);
     return all;
 }
@@ -178,7 +190,8 @@ static void compare(int which, const struct way ways[2]) {
     ck_assert_uint_eq(n[0], n[1]);
     ck_assert_uint_eq(n_graphs[0], 0);
     /* All but the first step of each shape: 1, 2 and 4 tokens and one chunk, 1, 4 and 8 tokens and two; or rows alone. */
-    ck_assert_uint_eq(n_graphs[1], N_STEPS - (models[which].is_large ? 4 : 6));
+    uint32_t n_first = ways[1].rehearses ? 0 : models[which].is_large ? 4 : 6;
+    ck_assert_uint_eq(n_graphs[1], N_STEPS - n_first);
     for (size_t i = 0; i < n[0]; i++)
         ck_assert_msg(memcmp(&plain[i], &graphs[i], sizeof *plain) == 0, "%s %s: logit %zu",
                       models[which].family, models[which].format, i);
@@ -189,6 +202,22 @@ static void compare(int which, const struct way ways[2]) {
 START_TEST(graphs_have_the_bits_of_launches) {
     static const struct way ways[2] = {{.no_graphs = true, .n_ranks = 1}, {.n_ranks = 1}};
     compare(_i, ways);
+}
+END_TEST
+
+/* Then all steps that decode are graphs, the first of each shape too, and no graph is made while they run. */
+START_TEST(rehearsed_graphs_have_the_bits_of_launches) {
+    static const struct way one[2] = {{.no_graphs = true, .n_ranks = 1},
+                                      {.rehearses = true, .n_ranks = 1}};
+    static const struct way two[2] = {{.n_ranks = 2, .sums = SUMS_HOST},
+                                      {.rehearses = true, .n_ranks = 2, .sums = SUMS_DEVICE}};
+    compare(_i, one);
+    compare(_i, two);
+#ifdef FAKE_NCCL
+    static const struct way by_nccl[2] = {{.n_ranks = 2, .sums = SUMS_HOST},
+                                          {.rehearses = true, .n_ranks = 2, .sums = SUMS_NCCL}};
+    compare(_i, by_nccl);
+#endif
 }
 END_TEST
 
@@ -250,14 +279,19 @@ END_TEST
 
 void suite_add(TCase *tests) {
     tcase_add_loop_test(tests, devices_that_cannot_add_up_are_refused_where_they_must, 0, 2);
+#ifdef FAKE_NCCL
+    setenv("TANDEM_NCCL", FAKE_NCCL, 1);
+#endif
     tcase_add_loop_test(tests, graphs_have_the_bits_of_launches, 0, N_MODELS);
+    for (int i = 0; i < N_MODELS; i++)
+        if (models[i].is_large)
+            tcase_add_loop_test(tests, rehearsed_graphs_have_the_bits_of_launches, i, i + 1);
     for (int i = 0; i < N_MODELS; i++)
         if (models[i].is_fast)
             tcase_add_loop_test(tests, ranks_that_round_are_near_one_that_does_not, i, i + 1);
     tcase_add_loop_test(tests, devices_that_add_up_have_the_bits_of_the_host, 1,
                         N_MODELS); /* heads of the first cannot be cut */
 #ifdef FAKE_NCCL
-    setenv("TANDEM_NCCL", FAKE_NCCL, 1);
     tcase_add_loop_test(tests, what_nccl_brings_has_the_bits_of_the_host, 1, N_MODELS);
 #else
     suite_skip("what_nccl_brings_has_the_bits_of_the_host", "there was no nccl.h");

@@ -331,6 +331,16 @@ bool forward_goes_ahead(const struct forward *forward) {
     return forward_launches(forward) && forward->rank.kernels->sample_begin;
 }
 
+uint32_t forward_rehearse(const struct forward *forward, uint32_t n_seqs) {
+    const struct kernels *kernels = forward->rank.kernels;
+    uint32_t n = 0;
+    if (!kernels || !kernels->rehearse)
+        return 0;
+    for (uint32_t rank = 0; rank < forward->n_ranks; rank++) /* of a device all are here */
+        n = kernels->rehearse(rank_here(forward, rank)->ctx, n_seqs);
+    return n;
+}
+
 bool forward_await_choice(struct forward *forward, forward_layers *layers_done, void *context) {
     const struct kernels *kernels = forward->rank.kernels;
     bool waited = false;

@@ -5,6 +5,7 @@
 #include "base/metrics.h"
 #include "model/model.h"
 #include "worker/step/calibrate.h"
+#include "worker/step/rehearse.h"
 
 #include <string.h>
 
@@ -185,6 +186,7 @@ static enum status open_all(struct stepper *stepper, const struct step_options *
     TRY(open_constraint(stepper, options, error));
     budget_init(&stepper->budget, facts->forced ? 0 : options->chunk_tokens, BUDGET_STEP_US_GOAL);
     calibrate_run(&stepper->forward, &stepper->batch, &stepper->budget);
+    (void)rehearse_run(&stepper->forward, &stepper->batch);
     return STATUS_OK;
 }
 

@@ -349,8 +349,11 @@ static struct device_graph *device_graph_end(struct device_stream *stream) {
     made->device = stream->device;
     cudaError_t answer = cudaGraphInstantiate(&made->graph, drawn, 0);
     cudaGraphDestroy(drawn);
-    if (answer == cudaSuccess)
+    if (answer == cudaSuccess) {
+        cudaGraphUpload(made->graph, stream->stream); /* else its first launch does */
+        cudaGetLastError();
         return made;
+    }
     cudaGetLastError();
     free(made);
     return NULL;

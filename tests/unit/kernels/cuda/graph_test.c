@@ -152,6 +152,78 @@ START_TEST(a_step_with_a_longer_sequence_is_launched_by_itself) {
 }
 END_TEST
 
+/* By the context's own flag: it has exact numerics, in which nobody asks for it. */
+static void rehearse(const struct subject *subject) {
+    subject->ctx->graphs.rehearses = true;
+}
+
+START_TEST(a_rehearsed_step_computes_nothing_and_is_a_graph_from_then_on) {
+    struct subject subject = open_subject(false);
+    const struct kernels *k = subject.kernels;
+    float *x = numbers(&subject, 1.0f), *out = numbers(&subject, 0.0f);
+    for (uint32_t step = 1; step <= 4; step++) {
+        if (step == 1)
+            rehearse(&subject);
+        begin(&subject, 3, step);
+        add(&subject, out, x);
+        k->mark(subject.ctx, 1);
+        add(&subject, out, x);
+        k->mark(subject.ctx, 2);
+        while (k->marked(subject.ctx) < 2)
+            ;
+        subject_end(&subject);
+        ck_assert_uint_eq(n_made, 1);
+        ck_assert_uint_eq(n_launched, step - 1);
+        check(&subject, out, 2.0f * (float)(step - 1));
+    }
+    subject_close(&subject);
+}
+END_TEST
+
+/* Somebody looks at what is not computed: what is called behind that is left out too, and marks are not. */
+START_TEST(a_rehearsal_that_is_broken_off_computes_nothing_either) {
+    struct subject subject = open_subject(false);
+    const struct kernels *k = subject.kernels;
+    float *x = numbers(&subject, 1.0f), *out = numbers(&subject, 0.0f);
+    rehearse(&subject);
+    begin(&subject, 3, 1);
+    add(&subject, out, x);
+    check(&subject, out, 0.0f);
+    add(&subject, out, x);
+    k->mark(subject.ctx, 1);
+    while (k->marked(subject.ctx) < 1)
+        ;
+    subject_end(&subject);
+    check(&subject, out, 0.0f);
+    for (uint32_t step = 1; step <= 3; step++) {
+        begin(&subject, 3, step);
+        add(&subject, out, x);
+        add(&subject, out, x);
+        subject_end(&subject);
+        check(&subject, out, 2.0f * (float)step);
+    }
+    subject_close(&subject);
+}
+END_TEST
+
+START_TEST(what_is_refused_in_a_rehearsal_is_asked_for_again) {
+    struct subject subject = open_subject(false);
+    float *x = numbers(&subject, 1.0f), *out = numbers(&subject, 0.0f);
+    refuses = true;
+    rehearse(&subject);
+    for (uint32_t step = 0; step <= 3; step++) {
+        begin(&subject, 3, 1);
+        add(&subject, out, x);
+        subject_end(&subject);
+        check(&subject, out, (float)step);
+        refuses = false;
+    }
+    ck_assert_uint_eq(n_made, 2);
+    ck_assert_uint_eq(n_launched, 3);
+    subject_close(&subject);
+}
+END_TEST
+
 /* Sequences, and what a step of them is filled up to. */
 static const struct {
     uint32_t n, position, filled, stride;
@@ -384,6 +456,9 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, steps_that_repeat_become_a_graph_at_the_second_time);
     tcase_add_test(tests, no_graphs_leaves_steps_as_they_are);
     tcase_add_test(tests, a_step_with_a_longer_sequence_is_launched_by_itself);
+    tcase_add_test(tests, a_rehearsed_step_computes_nothing_and_is_a_graph_from_then_on);
+    tcase_add_test(tests, a_rehearsal_that_is_broken_off_computes_nothing_either);
+    tcase_add_test(tests, what_is_refused_in_a_rehearsal_is_asked_for_again);
     tcase_add_test(tests, a_step_is_filled_up_to_one_of_few_shapes);
     tcase_add_test(tests, memory_that_moved_makes_another_graph);
     tcase_add_test(tests, memory_may_be_given_back_before_the_step_ends);

@@ -1,6 +1,5 @@
 /* Steps of fast numerics that decode, on the emulated device: a graph for each number of rows that steps are filled up to, made
- * at the second step of such, and none later, however far the sequences grow. Heads that have no kernels for it take
- * graphs by context. */
+ * when it is rehearsed, and none later, however far the sequences grow. Heads that have no kernels for it take graphs by context. */
 #include "kernels/cuda/context.h"
 #include "kernels/half.h"
 #include "tests/support/kernels_subject.h"
@@ -98,24 +97,43 @@ static struct arrays place(struct subject *subject, uint32_t dim, enum kv_format
     return arrays;
 }
 
+/* A graph for each number of rows that steps are filled up to; answers how many. */
+static uint32_t rehearse(const struct subject *subject, const struct arrays *arrays) {
+    uint32_t n_shapes = 0;
+    for (uint32_t n = 1; n <= SEQS; n++, n_shapes++) {
+        n = subject->kernels->rehearse(subject->ctx, n);
+        ck_assert(n > 0 && n <= SEQS);
+        attend(subject, &arrays->kv, n, 0, arrays->qkv, arrays->out);
+        ck_assert_uint_eq(n_made, n_shapes + 1);
+    }
+    return n_shapes;
+}
+
 START_TEST(no_graph_is_made_while_sequences_grow) {
     const struct kernels_limits limits = {SEQS, SEQS, CONTEXT, 64, 64, 2, 1, 64, KV_F16};
     static const uint32_t rows[] = {1, 3, 8, 41, SEQS};
     enum { N_ROWS = sizeof rows / sizeof *rows };
     struct subject subject = open_subject(&limits, false);
     struct arrays arrays = place(&subject, 64, KV_F16, SEQS);
-    for (uint32_t i = 0; i < N_ROWS; i++)
-        for (uint32_t time = 0; time < 2; time++)
-            attend(&subject, &arrays.kv, rows[i], time, arrays.qkv, arrays.out);
-    ck_assert_uint_eq(n_made, N_ROWS);
-    ck_assert_uint_eq(n_launched, N_ROWS);
-    n_launched = 0;
+    ck_assert_uint_eq(rehearse(&subject, &arrays), 23);
+    ck_assert_uint_eq(n_launched, 0);
+    n_made = 0;
     uint32_t n = 0;
-    for (uint32_t position = 2; position < CONTEXT; position += 273, n++)
+    for (uint32_t position = 0; position < CONTEXT; position += 273, n++)
         attend(&subject, &arrays.kv, rows[n % N_ROWS], position, arrays.qkv, arrays.out);
     attend(&subject, &arrays.kv, SEQS, CONTEXT - 1, arrays.qkv, arrays.out);
-    ck_assert_uint_eq(n_made, N_ROWS);
+    ck_assert_uint_eq(n_made, 0);
     ck_assert_uint_eq(n_launched, n + 1);
+    subject_close(&subject);
+}
+END_TEST
+
+/* Of heads that go by the exact kernels, whose shapes depend on the context; and where there are no graphs. */
+START_TEST(steps_without_graphs_of_rows_are_not_rehearsed) {
+    const struct kernels_limits exact = {4, 4, CONTEXT, 64, 64, 2, 1, 72, KV_F16};
+    const struct kernels_limits fast = {4, 4, CONTEXT, 64, 64, 2, 1, 64, KV_F16};
+    struct subject subject = open_subject(_i ? &fast : &exact, _i);
+    ck_assert_uint_eq(subject.kernels->rehearse(subject.ctx, 4), 0);
     subject_close(&subject);
 }
 END_TEST
@@ -242,6 +260,7 @@ END_TEST
 
 void suite_add(TCase *tests) {
     tcase_add_test(tests, no_graph_is_made_while_sequences_grow);
+    tcase_add_loop_test(tests, steps_without_graphs_of_rows_are_not_rehearsed, 0, 2);
     tcase_add_loop_test(tests, graphs_have_the_bits_of_launches_at_every_length, 0, 3);
     tcase_add_test(tests, a_long_context_costs_short_sequences_no_launch);
     tcase_add_test(tests, spans_that_there_is_no_room_for_come_in_another_wave);
