@@ -150,6 +150,25 @@ void json_put_number(struct buf *out, const char *name, uint64_t value) {
     buf_printf(out, "\"%s\":%llu,", name, (unsigned long long)value);
 }
 
+void json_put_key(struct buf *out, const char *name) {
+    buf_putc(out, ',');
+    json_put_string(out, name, strlen(name));
+    buf_putc(out, ':');
+}
+
+void json_put_members(struct buf *out, const json_t *object, const struct json_put_copy *members,
+                      size_t n) {
+    const char *comma = "";
+    for (size_t i = 0; i < n; i++) {
+        const json_t *value = json_object_get(object, members[i].name);
+        if (!value || json_is_null(value))
+            continue;
+        buf_printf(out, "%s\"%s\":", comma, members[i].as ? members[i].as : members[i].name);
+        json_put_value(out, value);
+        comma = ",";
+    }
+}
+
 void json_put_close(struct buf *out, char bracket) {
     if (buf_status(out) != STATUS_OK)
         return;

@@ -34,5 +34,18 @@ void json_put_bytes(struct buf *out, const char *bytes, size_t n);
 void json_put_member(struct buf *out, const char *name, const char *value);
 void json_put_number(struct buf *out, const char *name, uint64_t value);
 
+/* ,"name": of the next member of an object that has one already. */
+void json_put_key(struct buf *out, const char *name);
+
+/* A member that is copied, and the name that it gets. */
+struct json_put_copy {
+    const char *name;
+    const char *as; /* NULL: the same */
+};
+
+/* "name":value of each of the n members that `object` has and that are not null, with commas between them. */
+void json_put_members(struct buf *out, const json_t *object, const struct json_put_copy *members,
+                      size_t n);
+
 /* The comma behind the last member or element becomes the bracket. */
 void json_put_close(struct buf *out, char bracket);

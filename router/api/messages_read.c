@@ -9,12 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static void put_key(const char *name, struct buf *out) {
-    buf_puts(out, ",\"");
-    buf_puts(out, name);
-    buf_puts(out, "\":");
-}
-
 static void put_text_of(const json_t *text, struct buf *out) {
     json_put_string(out, json_string_value(text), json_string_length(text));
 }
@@ -232,15 +226,14 @@ static enum status put_tools(const struct json_get *get, struct buf *out) {
     TRY(json_get_array(get, "tools", TEMPLATE_TOOLS_MAX, &list));
     if (json_array_size(list) == 0)
         return STATUS_OK;
-    put_key("tools", out);
+    json_put_key(out, "tools");
     for (size_t i = 0; i < json_array_size(list); i++) {
-        static const char *const members[][2] = {{"name", "name"},
-                                                 {"description", "description"},
-                                                 {"input_schema", "parameters"},
-                                                 {"strict", "strict"}};
+        static const struct json_put_copy members[] = {{.name = "name"},
+                                                       {.name = "description"},
+                                                       {"input_schema", "parameters"},
+                                                       {.name = "strict"}};
         const json_t *tool = json_array_get(list, i), *type = json_object_get(tool, "type");
         bool is_custom = !type || json_is_null(type) || is_type(tool, "custom");
-        bool any = false;
         if (!json_is_object(tool))
             return json_get_fail(get, STATUS_INVALID, "tools",
                                  "must hold objects; entry %zu is something else", i);
@@ -250,16 +243,7 @@ static enum status put_tools(const struct json_get *get, struct buf *out) {
         else
             json_put_value(out, type); /* refused by its name */
         buf_puts(out, ",\"function\":{");
-        for (size_t k = 0; k < sizeof members / sizeof *members; k++) {
-            const json_t *value = json_object_get(tool, members[k][0]);
-            if (!value || json_is_null(value))
-                continue;
-            buf_puts(out, any ? ",\"" : "\"");
-            buf_puts(out, members[k][1]);
-            buf_puts(out, "\":");
-            json_put_value(out, value);
-            any = true;
-        }
+        json_put_members(out, tool, members, sizeof members / sizeof *members);
         buf_puts(out, "}}");
     }
     buf_putc(out, ']');
@@ -276,7 +260,7 @@ static enum status put_choice(const struct json_get *get, struct buf *out) {
     TRY(json_get_text(&choice, "type", 64, &type));
     TRY(json_get_text(&choice, "name", ASK_NAME_BYTES_MAX, &name));
     TRY(json_get_bool(&choice, "disable_parallel_tool_use", &alone));
-    put_key("tool_choice", out);
+    json_put_key(out, "tool_choice");
     if (span_is(type, "tool") && name.bytes) {
         buf_puts(out, "{\"type\":\"function\",\"function\":{\"name\":");
         json_put_string(out, name.bytes, name.n);
@@ -308,7 +292,7 @@ static enum status put_format(const struct json_get *get, struct buf *out) {
     TRY(json_get_text(&format, "type", 64, &type));
     if (!span_is(type, "json_schema"))
         return json_get_fail(&format, STATUS_UNSUPPORTED, "type", "must be `json_schema`");
-    put_key("response_format", out);
+    json_put_key(out, "response_format");
     buf_puts(out, "{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"output\",\"schema\":");
     const json_t *schema = json_get_member(&format, "schema");
     if (!schema)
@@ -324,7 +308,7 @@ static void put_others(const struct json_get *get, struct buf *out) {
         const json_t *value = member->as ? json_get_member(get, member->name) : NULL;
         if (!value)
             continue;
-        put_key(member->as, out);
+        json_put_key(out, member->as);
         json_put_value(out, value);
     }
 }

@@ -17,14 +17,8 @@ static int compare_member(const void *name, const void *member) {
     return strcmp(name, ((const struct dialect_member *)member)->name);
 }
 
-static void put_key(const char *name, struct buf *out) {
-    buf_putc(out, ',');
-    json_put_string(out, name, strlen(name));
-    buf_putc(out, ':');
-}
-
 static void put_field(const char *name, const json_t *value, struct buf *out) {
-    put_key(name, out);
+    json_put_key(out, name);
     json_put_value(out, value);
 }
 
@@ -38,7 +32,7 @@ static enum status put_unnamed(const struct json_get *get, const char *name, con
     if (field && (field->served & FIELD_CHAT))
         return json_get_fail(get, STATUS_UNSUPPORTED, name,
                              "is not a field of this route; leave it out");
-    put_key(name, out);
+    json_put_key(out, name);
     if (field)
         json_put_value(out, value);
     else
@@ -68,8 +62,8 @@ static enum status put_fields(const struct json_get *get, struct buf *out) {
 
 /* A function as a chat has it; every other tool is the same there. */
 static enum status put_tool(const struct json_get *at, struct buf *out) {
-    static const char *const members[] = {"name", "description", "parameters", "strict"};
-    const char *comma = "";
+    static const struct json_put_copy members[] = {
+        {.name = "name"}, {.name = "description"}, {.name = "parameters"}, {.name = "strict"}};
     if (template_tool_kind(at->object) != TEMPLATE_TOOL_FUNCTION) {
         json_put_value(out, at->object);
         return STATUS_OK;
@@ -79,14 +73,7 @@ static enum status put_tool(const struct json_get *at, struct buf *out) {
                              "is missing: here a function is written {\"type\": \"function\", "
                              "\"name\": ...}, with its members beside `type`");
     buf_puts(out, "{\"type\":\"function\",\"function\":{");
-    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
-        const json_t *value = json_get_member(at, members[i]);
-        if (!value)
-            continue;
-        buf_printf(out, "%s\"%s\":", comma, members[i]);
-        json_put_value(out, value);
-        comma = ",";
-    }
+    json_put_members(out, at->object, members, sizeof members / sizeof *members);
     buf_puts(out, "}}");
     return STATUS_OK;
 }
@@ -96,7 +83,7 @@ static enum status put_tools(const struct json_get *get, struct buf *out) {
     TRY(json_get_array(get, "tools", TEMPLATE_TOOLS_MAX, &list));
     if (json_array_size(list) == 0)
         return STATUS_OK;
-    put_key("tools", out);
+    json_put_key(out, "tools");
     for (size_t i = 0; i < json_array_size(list); i++) {
         char parent[32];
         snprintf(parent, sizeof parent, "tools[%zu]", i);
@@ -111,10 +98,10 @@ static enum status put_tools(const struct json_get *get, struct buf *out) {
 
 /* `text.format`, whose schema stands beside its type. */
 static enum status put_format(const struct json_get *get, struct buf *out) {
-    static const char *const members[] = {"name", "schema", "strict"};
+    static const struct json_put_copy members[] = {
+        {.name = "name"}, {.name = "schema"}, {.name = "strict"}};
     struct json_get text, format;
     struct span type = SPAN("text"), verbosity = {0};
-    const char *comma = "";
     TRY(json_get_object(get, "text", &text));
     TRY(json_get_text(&text, "verbosity", 64, &verbosity));
     TRY(json_get_object(&text, "format", &format));
@@ -125,7 +112,7 @@ static enum status put_format(const struct json_get *get, struct buf *out) {
     if (!span_is(type, "json_schema") && !span_is(type, "json_object"))
         return json_get_fail(&format, STATUS_UNSUPPORTED, "type",
                              "must be `text`, `json_object` or `json_schema`");
-    put_key("response_format", out);
+    json_put_key(out, "response_format");
     if (span_is(type, "json_object")) {
         buf_puts(out, "{\"type\":\"json_object\"}");
         return STATUS_OK;
@@ -133,14 +120,7 @@ static enum status put_format(const struct json_get *get, struct buf *out) {
     if (!json_get_member(&format, "schema"))
         return json_get_fail(&format, STATUS_INVALID, "schema", "is missing");
     buf_puts(out, "{\"type\":\"json_schema\",\"json_schema\":{");
-    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
-        const json_t *value = json_get_member(&format, members[i]);
-        if (!value)
-            continue;
-        buf_printf(out, "%s\"%s\":", comma, members[i]);
-        json_put_value(out, value);
-        comma = ",";
-    }
+    json_put_members(out, format.object, members, sizeof members / sizeof *members);
     buf_puts(out, "}}");
     return STATUS_OK;
 }
@@ -152,7 +132,7 @@ static enum status put_reasoning(const struct json_get *get, struct buf *out) {
     TRY(json_get_text(&reasoning, "effort", ASK_NAME_BYTES_MAX, &effort));
     if (effort.n == 0)
         return STATUS_OK;
-    put_key("reasoning_effort", out);
+    json_put_key(out, "reasoning_effort");
     json_put_string(out, effort.bytes, effort.n);
     if (span_is(effort, "none") && !json_get_member(get, "enable_thinking"))
         buf_puts(out, ",\"enable_thinking\":false");

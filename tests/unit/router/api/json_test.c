@@ -75,6 +75,42 @@ START_TEST(numbers_are_json) {
 }
 END_TEST
 
+START_TEST(members_that_are_there_are_copied_with_commas_between_them) {
+    static const struct json_put_copy members[] = {
+        {.name = "missing"}, {.name = "null"}, {.name = "a"}, {"b", "c"}, {.name = "d"}};
+    static const struct {
+        size_t n;
+        const char *copied;
+    } cases[] = {{0, ""},
+                 {2, ""},
+                 {3, "\"a\":[1,\"\\\"\"]"},
+                 {4, "\"a\":[1,\"\\\"\"],\"c\":false"},
+                 {5, "\"a\":[1,\"\\\"\"],\"c\":false,\"d\":{}"}};
+    json_t *object = json_loads(
+        "{\"d\": {}, \"b\": false, \"a\": [1, \"\\\"\"], \"null\": null, \"e\": 2}", 0, NULL);
+    ck_assert_ptr_nonnull(object);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct buf out;
+        buf_init(&out, 0);
+        buf_putc(&out, '{');
+        json_put_members(&out, object, members, cases[i].n);
+        ck_assert_str_eq(out.data + 1, cases[i].copied);
+        buf_fini(&out);
+    }
+    json_decref(object);
+}
+END_TEST
+
+START_TEST(a_key_follows_a_comma_and_is_escaped) {
+    struct buf out;
+    buf_init(&out, 0);
+    json_put_key(&out, "a");
+    json_put_key(&out, "\"");
+    ck_assert_str_eq(out.data, ",\"a\":,\"\\\"\":");
+    buf_fini(&out);
+}
+END_TEST
+
 START_TEST(statuses_become_the_documented_errors) {
     static const struct {
         enum status status;
@@ -145,5 +181,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, strings_come_back_as_they_were);
     tcase_add_test(tests, bytes_that_are_no_text_become_replacements);
     tcase_add_test(tests, numbers_are_json);
+    tcase_add_test(tests, members_that_are_there_are_copied_with_commas_between_them);
+    tcase_add_test(tests, a_key_follows_a_comma_and_is_escaped);
     tcase_add_test(tests, statuses_become_the_documented_errors);
 }
