@@ -87,17 +87,19 @@ static enum status need_parts(const struct json_get *at, const char *name, const
     return STATUS_OK;
 }
 
-/* A string or parts as a chat's content. */
-static enum status put_content(const struct json_get *at, const char *name, struct buf *out) {
+/* A string or parts as a chat's content, which ends its message. */
+static enum status close_message(const struct json_get *at, const char *name, struct buf *out) {
     const json_t *value;
     TRY(need_parts(at, name, &value));
+    json_put_key(out, "content");
     if (json_is_string(value)) {
         json_put_string(out, json_string_value(value), json_string_length(value));
-        return STATUS_OK;
+    } else {
+        buf_putc(out, '[');
+        TRY(put_parts(at, name, value, put_part, out));
+        buf_putc(out, ']');
     }
-    buf_putc(out, '[');
-    TRY(put_parts(at, name, value, put_part, out));
-    buf_putc(out, ']');
+    buf_putc(out, '}');
     return STATUS_OK;
 }
 
@@ -109,6 +111,13 @@ static enum status say_content(const struct json_get *at, const char *name, stru
         return put_parts(at, name, value, put_bytes, to);
     json_put_text(to, json_string_value(value), json_string_length(value));
     return STATUS_OK;
+}
+
+/* A message of one text. */
+static void put_text_message(const char *role, const char *bytes, size_t n, struct buf *out) {
+    buf_printf(out, ",{\"role\":\"%s\",\"content\":", role);
+    json_put_string(out, bytes, n);
+    buf_putc(out, '}');
 }
 
 /* --- items ---------------------------------------------------------------------------------- */
@@ -133,10 +142,7 @@ static enum status put_message(const struct json_get *at, struct responses_talk 
     end_turn(talk);
     buf_puts(talk->out, ",{\"role\":");
     json_put_string(talk->out, role.bytes, role.n);
-    buf_puts(talk->out, ",\"content\":");
-    TRY(put_content(at, "content", talk->out));
-    buf_putc(talk->out, '}');
-    return STATUS_OK;
+    return close_message(at, "content", talk->out);
 }
 
 /* The thought itself, as it was or as our own replies seal it; another server may have left but its summary. */
@@ -187,10 +193,7 @@ static enum status put_output(const struct json_get *at, struct responses_talk *
     end_turn(talk);
     buf_puts(talk->out, ",{\"role\":\"tool\",\"tool_call_id\":");
     json_put_string(talk->out, id.bytes, id.n);
-    buf_puts(talk->out, ",\"content\":");
-    TRY(put_content(at, "output", talk->out));
-    buf_putc(talk->out, '}');
-    return STATUS_OK;
+    return close_message(at, "output", talk->out);
 }
 
 static enum status put_item(const struct json_get *at, struct responses_talk *talk) {
@@ -218,9 +221,7 @@ static enum status put_input(const struct json_get *get, struct responses_talk *
     if (!input)
         return json_get_fail(get, STATUS_INVALID, "input", "is missing");
     if (json_is_string(input)) {
-        buf_puts(talk->out, ",{\"role\":\"user\",\"content\":");
-        json_put_string(talk->out, json_string_value(input), json_string_length(input));
-        buf_putc(talk->out, '}');
+        put_text_message("user", json_string_value(input), json_string_length(input), talk->out);
         return STATUS_OK;
     }
     if (!json_is_array(input))
@@ -247,11 +248,8 @@ static enum status put_instructions(const struct json_get *get, struct responses
     if (!json_get_member(get, "instructions"))
         return STATUS_OK;
     TRY(json_need_text(get, "instructions", &text));
-    if (text.n == 0)
-        return STATUS_OK;
-    buf_puts(talk->out, ",{\"role\":\"system\",\"content\":");
-    json_put_string(talk->out, text.bytes, text.n);
-    buf_putc(talk->out, '}');
+    if (text.n > 0)
+        put_text_message("system", text.bytes, text.n, talk->out);
     return STATUS_OK;
 }
 
