@@ -3,6 +3,7 @@
  * Pure. */
 #pragma once
 
+#include "router/api/about.h"
 #include "router/api/dialect.h"
 
 #include <jansson.h>
@@ -14,6 +15,40 @@ extern const struct dialect_form openai_form;
 /* SCHEMA() of its errors (about.h), by their name in /openapi.json. */
 #define OPENAI_ERROR_NAME "Error"
 extern const char openai_error[];
+
+/* SCHEMA() of an answer: its `object`, the reasons why a choice ends (a macro that is their list), and the member
+ * with what the model said, with that member's schema. */
+#define OPENAI_ANSWER(kind, reasons, member, ...)                                                  \
+    SCHEMA({                                                                                       \
+        "type" : "object",                                                                         \
+        "required" : [ "id", "object", "created", "model", "choices", "usage" ],                   \
+        "properties" : {                                                                           \
+            "id" : {"type" : "string"},                                                            \
+            "object" : {"const" : kind},                                                           \
+            "created" : {"type" : "integer"},                                                      \
+            "model" : {"type" : "string"},                                                         \
+            "system_fingerprint" : {"type" : "string"},                                            \
+            "choices" : {                                                                          \
+                "type" : "array",                                                                  \
+                "minItems" : 1,                                                                    \
+                "items" : {                                                                        \
+                    "type" : "object",                                                             \
+                    "required" : [ "index", member, "logprobs", "finish_reason" ],                 \
+                    "properties" : {                                                               \
+                        "index" : {"type" : "integer", "minimum" : 0},                             \
+                        member : __VA_ARGS__,                                                      \
+                        "logprobs" : {"type" : [ "object", "null" ]},                              \
+                        "finish_reason" : {"enum" : [reasons]},                                    \
+                        "stop_reason" : {"type" : [ "string", "integer", "null" ]},                \
+                        "token_ids" : {"type" : "array", "items" : {"type" : "integer"}},          \
+                        "prompt_token_ids" :                                                       \
+                            {"type" : "array", "items" : {"type" : "integer"}}                     \
+                    }                                                                              \
+                }                                                                                  \
+            },                                                                                     \
+            "usage" : {"$ref" : "#/components/schemas/Usage"}                                      \
+        }                                                                                          \
+    })
 
 /* The heads of streams of server-sent events, here and in other protocols of JSON. */
 #define OPENAI_STREAM_HEADERS 2

@@ -304,58 +304,31 @@ static const struct dialect_member members[] = {
     {.name = NULL},
 };
 
+#define CHAT_ENDS "stop", "length", "tool_calls", "error"
+
 static const struct dialect_about about = {
     .summary = "A conversation in, one message of the assistant out for each choice",
     .fields = FIELD_CHAT,
     .members = members,
     .needs = SCHEMA(["messages"]),
-    .answer = SCHEMA({
+    .answer = OPENAI_ANSWER("chat.completion", CHAT_ENDS, "message", {
         "type" : "object",
-        "required" : [ "id", "object", "created", "model", "choices", "usage" ],
+        "required" : [ "role", "content" ],
         "properties" : {
-            "id" : {"type" : "string"},
-            "object" : {"const" : "chat.completion"},
-            "created" : {"type" : "integer"},
-            "model" : {"type" : "string"},
-            "system_fingerprint" : {"type" : "string"},
-            "choices" : {
+            "role" : {"const" : "assistant"},
+            "content" : {"type" : [ "string", "null" ]},
+            "reasoning" : {"type" : "string"},
+            "reasoning_content" : {"type" : "string"},
+            "tool_calls" : {
                 "type" : "array",
-                "minItems" : 1,
                 "items" : {
                     "type" : "object",
-                    "required" : [ "index", "message", "logprobs", "finish_reason" ],
-                    "properties" : {
-                        "index" : {"type" : "integer", "minimum" : 0},
-                        "message" : {
-                            "type" : "object",
-                            "required" : [ "role", "content" ],
-                            "properties" : {
-                                "role" : {"const" : "assistant"},
-                                "content" : {"type" : [ "string", "null" ]},
-                                "reasoning" : {"type" : "string"},
-                                "reasoning_content" : {"type" : "string"},
-                                "tool_calls" : {
-                                    "type" : "array",
-                                    "items" : {
-                                        "type" : "object",
-                                        "required" : [ "id", "type" ],
-                                        "properties" : {
-                                            "id" : {"type" : "string"},
-                                            "type" : {"enum" : [ "function", "custom" ]}
-                                        }
-                                    }
-                                }
-                            }
-                        },
-                        "logprobs" : {"type" : [ "object", "null" ]},
-                        "finish_reason" : {"enum" : [ "stop", "length", "tool_calls", "error" ]},
-                        "stop_reason" : {"type" : [ "string", "integer", "null" ]},
-                        "token_ids" : {"type" : "array", "items" : {"type" : "integer"}},
-                        "prompt_token_ids" : {"type" : "array", "items" : {"type" : "integer"}}
-                    }
+                    "required" : [ "id", "type" ],
+                    "properties" :
+                        {"id" : {"type" : "string"},
+                         "type" : {"enum" : [ "function", "custom" ]}}
                 }
-            },
-            "usage" : {"$ref" : "#/components/schemas/Usage"}
+            }
         }
     }),
     .events = "`data: ` and a chat.completion.chunk each, at last `data: [DONE]`",

@@ -259,40 +259,14 @@ static const struct dialect_member members[] = {
     {.name = NULL},
 };
 
+#define COMPLETION_ENDS "stop", "length", "error"
+
 static const struct dialect_about about = {
     .summary = "Text or ids in, what follows them out",
     .fields = FIELD_COMPLETIONS,
     .members = members,
     .needs = SCHEMA(["prompt"]),
-    .answer = SCHEMA({
-        "type" : "object",
-        "required" : [ "id", "object", "created", "model", "choices", "usage" ],
-        "properties" : {
-            "id" : {"type" : "string"},
-            "object" : {"const" : "text_completion"},
-            "created" : {"type" : "integer"},
-            "model" : {"type" : "string"},
-            "system_fingerprint" : {"type" : "string"},
-            "choices" : {
-                "type" : "array",
-                "minItems" : 1,
-                "items" : {
-                    "type" : "object",
-                    "required" : [ "index", "text", "logprobs", "finish_reason" ],
-                    "properties" : {
-                        "index" : {"type" : "integer", "minimum" : 0},
-                        "text" : {"type" : "string"},
-                        "logprobs" : {"type" : [ "object", "null" ]},
-                        "finish_reason" : {"enum" : [ "stop", "length", "error" ]},
-                        "stop_reason" : {"type" : [ "string", "integer", "null" ]},
-                        "token_ids" : {"type" : "array", "items" : {"type" : "integer"}},
-                        "prompt_token_ids" : {"type" : "array", "items" : {"type" : "integer"}}
-                    }
-                }
-            },
-            "usage" : {"$ref" : "#/components/schemas/Usage"}
-        }
-    }),
+    .answer = OPENAI_ANSWER("text_completion", COMPLETION_ENDS, "text", {"type" : "string"}),
     .events = "`data: ` and a text_completion each, at last `data: [DONE]`",
 };
 
