@@ -118,16 +118,16 @@ __global__ void __launch_bounds__(CHOOSE_THREADS) edit_kernel(gpu_sample what) {
     float *x = what.scratch + (size_t)blockIdx.x * what.n_vocab;
     if (!sampling_has_edits(&params))
         return; /* the whole block */
+    for (uint32_t i = threadIdx.x; params.allowed_bits && i < what.n_vocab; i += CHOOSE_THREADS)
+        if (!sampling_has_bit(params.allowed_bits, i))
+            x[i] = -INFINITY;
+    __syncthreads();
     for (uint32_t i = threadIdx.x; i < params.n_seen; i += CHOOSE_THREADS)
         x[params.seen_ids[i]] =
             sampling_penalised(&params, x[params.seen_ids[i]], params.seen_counts[i]);
     __syncthreads();
     for (uint32_t i = threadIdx.x; i < params.n_bias; i += CHOOSE_THREADS)
         x[params.bias_ids[i]] = sampling_biased(x[params.bias_ids[i]], params.bias[i]);
-    __syncthreads();
-    for (uint32_t i = threadIdx.x; params.allowed_bits && i < what.n_vocab; i += CHOOSE_THREADS)
-        if (!sampling_has_bit(params.allowed_bits, i))
-            x[i] = -INFINITY;
     if (params.n_allowed == 0)
         return; /* the whole block */
     __syncthreads();
