@@ -44,11 +44,10 @@ VEC_INLINE void gemm_finish(const struct gemm_job *job, uint32_t panel, uint32_t
 VEC_INLINE void gemm_finish_tile(const struct gemm_job *job, uint32_t panel, const struct vec *y,
                                  const uint32_t n_rows) {
     if (job->fine)
-        for (uint32_t r = 0; r < n_rows / 2; r++)
-            gemm_finish(job, panel, r, y[r], &y[n_rows / 2 + r]);
-    else
-        for (uint32_t r = 0; r < n_rows; r++)
-            gemm_finish(job, panel, r, y[r], NULL);
+        VEC_UNROLL(4)
+    for (uint32_t r = 0; r < n_rows / 2; r++)
+        gemm_finish(job, panel, r, y[r], &y[n_rows / 2 + r]);
+    else VEC_UNROLL(8) for (uint32_t r = 0; r < n_rows; r++) gemm_finish(job, panel, r, y[r], NULL);
 }
 
 /* PANELS panels times ROWS rows: one chain of FMAs per output, in rising k. */
