@@ -44,7 +44,7 @@ void allocator_map_from(size_t n_bytes) {
     (void)n_bytes;
 }
 
-static uint64_t figure(const char *name) {
+static uint64_t jemalloc_figure(const char *name) {
     size_t value = 0;
     (void)!mallctl(name, &value, &(size_t){sizeof value}, NULL, 0);
     return value;
@@ -53,10 +53,10 @@ static uint64_t figure(const char *name) {
 struct allocator_figures allocator_figures(void) {
     uint64_t epoch = 1; /* writing it brings the others up to date */
     (void)!mallctl("epoch", NULL, NULL, &epoch, sizeof epoch);
-    return (struct allocator_figures){.allocated = figure("stats.allocated"),
-                                      .active = figure("stats.active"),
-                                      .resident = figure("stats.resident"),
-                                      .retained = figure("stats.retained")};
+    return (struct allocator_figures){.allocated = jemalloc_figure("stats.allocated"),
+                                      .active = jemalloc_figure("stats.active"),
+                                      .resident = jemalloc_figure("stats.resident"),
+                                      .retained = jemalloc_figure("stats.retained")};
 }
 #else
 const char *allocator_name(void) {

@@ -17,7 +17,7 @@ void arena_init(struct arena *arena, size_t limit) {
     *arena = (struct arena){.limit = limit};
 }
 
-static void drop_until(struct arena *arena, struct arena_chunk *last) {
+static void arena_drop_until(struct arena *arena, struct arena_chunk *last) {
     while (arena->chunk != last) {
         struct arena_chunk *older = arena->chunk->older;
         free(arena->chunk);
@@ -28,7 +28,7 @@ static void drop_until(struct arena *arena, struct arena_chunk *last) {
 void arena_fini(struct arena *arena) {
     if (!arena)
         return;
-    drop_until(arena, NULL);
+    arena_drop_until(arena, NULL);
     arena->n_bytes = 0;
 }
 
@@ -36,7 +36,7 @@ void arena_reset(struct arena *arena) {
     struct arena_chunk *first = arena->chunk;
     while (first && first->older)
         first = first->older;
-    drop_until(arena, first);
+    arena_drop_until(arena, first);
     if (first) {
         memset(first->bytes, 0, first->used);
         first->used = 0;

@@ -2,22 +2,22 @@
 
 #include <time.h>
 
-static uint64_t read_ns(clockid_t id) {
+static uint64_t clock_read_ns(clockid_t id) {
     struct timespec now;
     clock_gettime(id, &now);
     return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
 uint64_t clock_now_ns(void) {
-    return read_ns(CLOCK_MONOTONIC);
+    return clock_read_ns(CLOCK_MONOTONIC);
 }
 
 uint64_t clock_coarse_ns(void) {
-    return read_ns(CLOCK_MONOTONIC_COARSE);
+    return clock_read_ns(CLOCK_MONOTONIC_COARSE);
 }
 
 uint64_t clock_thread_cpu_ns(void) {
-    return read_ns(CLOCK_THREAD_CPUTIME_ID);
+    return clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
 int64_t clock_unix_s(void) {
@@ -25,5 +25,5 @@ int64_t clock_unix_s(void) {
 }
 
 uint64_t clock_unix_ns(void) {
-    return read_ns(CLOCK_REALTIME);
+    return clock_read_ns(CLOCK_REALTIME);
 }

@@ -5,23 +5,23 @@
 #include <string.h>
 
 /* Model files and requests choose parts of these lines: nothing in them may forge a log line. */
-static void make_printable(char *text) {
+static void error_make_printable(char *text) {
     for (unsigned char *at = (unsigned char *)text; *at != 0; at++)
         if (*at < 0x20 || *at == 0x7f)
             *at = '?';
 }
 
-__attribute__((format(printf, 2, 0))) static void format_line(struct error *error,
-                                                              const char *format, va_list args) {
+__attribute__((format(printf, 2, 0))) static void
+error_format_line(struct error *error, const char *format, va_list args) {
     vsnprintf(error->text, sizeof error->text, format, args);
-    make_printable(error->text);
+    error_make_printable(error->text);
     error->may_pass = false;
 }
 
 enum status(error_set)(struct error *error, enum status status, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    format_line(error, format, args);
+    error_format_line(error, format, args);
     va_end(args);
     error->field[0] = 0;
     return status;
@@ -31,15 +31,15 @@ enum status(error_field)(struct error *error, enum status status, const char *fi
                          const char *format, ...) {
     va_list args;
     va_start(args, format);
-    format_line(error, format, args);
+    error_format_line(error, format, args);
     va_end(args);
     snprintf(error->field, sizeof error->field, "%s", field);
-    make_printable(error->field);
+    error_make_printable(error->field);
     return status;
 }
 
-__attribute__((format(printf, 2, 0))) static void prefix_line(struct error *error,
-                                                              const char *format, va_list args) {
+__attribute__((format(printf, 2, 0))) static void
+error_prefix_line(struct error *error, const char *format, va_list args) {
     char prefix[ERROR_TEXT_MAX];
     char rest[ERROR_TEXT_MAX];
     vsnprintf(prefix, sizeof prefix, format, args);
@@ -49,13 +49,13 @@ __attribute__((format(printf, 2, 0))) static void prefix_line(struct error *erro
         n = sizeof error->text - 3;
     memcpy(error->text, prefix, n);
     snprintf(error->text + n, sizeof error->text - n, ": %s", rest);
-    make_printable(error->text);
+    error_make_printable(error->text);
 }
 
 void error_prefix(struct error *error, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    prefix_line(error, format, args);
+    error_prefix_line(error, format, args);
     va_end(args);
 }
 
@@ -63,7 +63,7 @@ enum status(error_within)(struct error *error, enum status status, const char *f
     va_list args;
     va_start(args, format);
     if (status != STATUS_OK)
-        prefix_line(error, format, args);
+        error_prefix_line(error, format, args);
     va_end(args);
     return status;
 }
@@ -77,16 +77,16 @@ void error_rename(struct error *error, const char *name) {
     } else {
         memcpy(rest, error->text, sizeof rest);
         snprintf(error->text, sizeof error->text, "%s%s", name, rest + n);
-        make_printable(error->text);
+        error_make_printable(error->text);
     }
     snprintf(error->field, sizeof error->field, "%s", name);
-    make_printable(error->field);
+    error_make_printable(error->field);
 }
 
 enum status(error_passing)(struct error *error, enum status status, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    format_line(error, format, args);
+    error_format_line(error, format, args);
     va_end(args);
     error->field[0] = 0;
     error->may_pass = true;
@@ -107,7 +107,7 @@ enum status(error_errno)(struct error *error, enum status status, int number, co
                          ...) {
     va_list args;
     va_start(args, format);
-    format_line(error, format, args);
+    error_format_line(error, format, args);
     va_end(args);
     size_t n = strlen(error->text);
     snprintf(error->text + n, sizeof error->text - n, ": %s", strerror(number));

@@ -44,7 +44,7 @@ void exit_now(int code) {
     _exit(code);
 }
 
-static void check_stdout(int code, void *unused) {
+static void exit_check_stdout(int code, void *unused) {
     (void)unused;
     errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout))
@@ -54,5 +54,5 @@ static void check_stdout(int code, void *unused) {
 }
 
 void exit_checks_stdout(void) {
-    (void)on_exit(check_stdout, NULL);
+    (void)on_exit(exit_check_stdout, NULL);
 }

@@ -29,7 +29,7 @@ bool file_is_folder(const char *path) {
 }
 
 /* Of a link that leads nowhere, where it leads. */
-static enum status cannot_open(const char *path, int reason, struct error *error) {
+static enum status file_cannot_open(const char *path, int reason, struct error *error) {
     char target[ERROR_TEXT_MAX / 2];
     ssize_t n = reason == ENOENT ? readlink(path, target, sizeof target) : -1;
     if (n > 0)
@@ -42,8 +42,8 @@ static enum status cannot_open(const char *path, int reason, struct error *error
 
 /* A clone without Git LFS has a few lines of text in place of each large file (github.com/git-lfs/git-lfs,
  * docs/spec.md). */
-static enum status check_pointer(const char *path, const void *bytes, uint64_t n,
-                                 struct error *error) {
+static enum status file_check_pointer(const char *path, const void *bytes, uint64_t n,
+                                      struct error *error) {
     static const char begin[] = "version https://git-lfs.github.com/spec/v1";
     if (n < sizeof begin - 1 || memcmp(bytes, begin, sizeof begin - 1) != 0)
         return STATUS_OK;
@@ -58,7 +58,7 @@ enum status file_open(const char *path, int *fd, uint64_t *n_bytes, struct error
     int reason = errno;
     free(resolved);
     if (opened < 0)
-        return error_of_errno(error, cannot_open(path, reason, error), reason);
+        return error_of_errno(error, file_cannot_open(path, reason, error), reason);
     if (fstat(opened, &info) < 0 || !S_ISREG(info.st_mode)) {
         close(opened);
         return error_set(error, STATUS_IO, "%s: no regular file", path);
@@ -68,8 +68,8 @@ enum status file_open(const char *path, int *fd, uint64_t *n_bytes, struct error
     return STATUS_OK;
 }
 
-static enum status read_all(int fd, const char *path, uint64_t n_max, struct buf *out,
-                            struct error *error) {
+static enum status file_read_all(int fd, const char *path, uint64_t n_max, struct buf *out,
+                                 struct error *error) {
     char block[65536];
     uint64_t n_read = 0;
     for (;;) {
@@ -98,10 +98,10 @@ enum status file_read(const char *path, uint64_t n_max, struct buf *out, struct 
     uint64_t n_bytes;
     TRY(file_open(path, &fd, &n_bytes, error));
     size_t n_before = out->n;
-    enum status status = read_all(fd, path, n_max, out, error);
+    enum status status = file_read_all(fd, path, n_max, out, error);
     close(fd);
     if (status == STATUS_OK && out->n > n_before)
-        status = check_pointer(path, out->data + n_before, out->n - n_before, error);
+        status = file_check_pointer(path, out->data + n_before, out->n - n_before, error);
     return status;
 }
 
@@ -123,7 +123,7 @@ enum status file_read_trusted(const char *path, bool is_private, uint64_t n_max,
     TRY(file_open(path, &fd, &n_bytes, error));
     enum status status = file_check_mode(fd, path, is_private, error);
     if (status == STATUS_OK)
-        status = read_all(fd, path, n_max, out, error);
+        status = file_read_all(fd, path, n_max, out, error);
     close(fd);
     return status;
 }
@@ -140,7 +140,7 @@ enum status file_map(const char *path, struct file_map *map, struct error *error
         }
         opened.bytes = bytes;
     }
-    enum status status = check_pointer(path, opened.bytes, opened.n_bytes, error);
+    enum status status = file_check_pointer(path, opened.bytes, opened.n_bytes, error);
     if (status != STATUS_OK) {
         file_unmap(&opened);
         return status;
@@ -182,7 +182,7 @@ static char guard_line[320];
 static size_t guard_bytes;
 
 /* Several threads may read the lost bytes at once: the first tells it, the others wait for the end. */
-static void on_lost_bytes(int signal) {
+static void file_on_lost_bytes(int signal) {
     static atomic_flag told = ATOMIC_FLAG_INIT;
     (void)signal;
     while (atomic_flag_test_and_set(&told))
@@ -192,7 +192,7 @@ static void on_lost_bytes(int signal) {
 }
 
 void file_guard(const char *what) {
-    struct sigaction action = {.sa_handler = on_lost_bytes};
+    struct sigaction action = {.sa_handler = file_on_lost_bytes};
     int n = snprintf(guard_line, sizeof guard_line,
                      "error: %.200s: a file was cut short or cannot be read while it is in use\n",
                      what);

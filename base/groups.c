@@ -41,7 +41,8 @@ bool groups_number(const char *folder, const char *name, const char *key, uint64
 }
 
 /* Group `path` ("/a/b") and all above it, below a mount. */
-static void walk_up(const struct walk *walk, bool is_v1, const char *mount, const char *path) {
+static void cgroup_walk_up(const struct walk *walk, bool is_v1, const char *mount,
+                           const char *path) {
     char top[PATH_MAX], name[PATH_MAX];
     char folder[3 * PATH_MAX];
     /* "/.." is outside of this name space of groups: what can be seen begins at the mount. */
@@ -63,7 +64,7 @@ static void walk_up(const struct walk *walk, bool is_v1, const char *mount, cons
     }
 }
 
-static bool has_controller(const char *list, const char *controller) {
+static bool cgroup_has_controller(const char *list, const char *controller) {
     size_t n = strlen(controller);
     for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
         if (strncmp(at, controller, n) == 0 && (at[n] == ',' || at[n] == 0))
@@ -73,7 +74,7 @@ static bool has_controller(const char *list, const char *controller) {
 
 /* A line is "NUMBER:CONTROLLERS:PATH", of version 2 "0::PATH". Controllers of version 1 that share a hierarchy are
  * mounted by one name of theirs or by all. */
-static void walk_line(const struct walk *walk, char *line) {
+static void cgroup_walk_line(const struct walk *walk, char *line) {
     char mount[PATH_MAX];
     char *list = strchr(line, ':');
     char *path = list ? strchr(list + 1, ':') : NULL;
@@ -83,14 +84,14 @@ static void walk_line(const struct walk *walk, char *line) {
     *path++ = 0;
     path[strcspn(path, "\n")] = 0;
     if (strncmp(line, "0:", 2) == 0 && !*list) {
-        walk_up(walk, false, "", path);
-        walk_up(walk, false, "/unified", path);
-    } else if (has_controller(list, walk->controller)) {
+        cgroup_walk_up(walk, false, "", path);
+        cgroup_walk_up(walk, false, "/unified", path);
+    } else if (cgroup_has_controller(list, walk->controller)) {
         snprintf(mount, sizeof mount, "/%s", walk->controller);
-        walk_up(walk, true, mount, path);
+        cgroup_walk_up(walk, true, mount, path);
         snprintf(mount, sizeof mount, "/%s", list);
         if (strcmp(list, walk->controller) != 0)
-            walk_up(walk, true, mount, path);
+            cgroup_walk_up(walk, true, mount, path);
     }
 }
 
@@ -102,6 +103,6 @@ void groups_walk(const char *root, const char *controller, groups_look *look, vo
     if (!file)
         return;
     while (fgets(line, sizeof line, file))
-        walk_line(&walk, line);
+        cgroup_walk_line(&walk, line);
     fclose(file);
 }

@@ -5,14 +5,14 @@
 #define N_SUB (1u << HISTOGRAM_SUB_BITS)
 
 /* Values below N_SUB have a bucket each; each doubling above them has N_SUB buckets. */
-static unsigned bucket_of(uint64_t value) {
+static unsigned histogram_bucket_of(uint64_t value) {
     if (value < N_SUB)
         return (unsigned)value;
     unsigned shift = 63 - (unsigned)__builtin_clzll(value) - HISTOGRAM_SUB_BITS;
     return (shift << HISTOGRAM_SUB_BITS) + (unsigned)(value >> shift);
 }
 
-static uint64_t bucket_first(unsigned bucket) {
+static uint64_t histogram_bucket_first(unsigned bucket) {
     if (bucket < N_SUB)
         return bucket;
     unsigned shift = (bucket >> HISTOGRAM_SUB_BITS) - 1;
@@ -20,8 +20,8 @@ static uint64_t bucket_first(unsigned bucket) {
 }
 
 /* The mean of a bucket's records, which is one of its values. */
-static uint64_t bucket_mean(const struct histogram *histogram, unsigned bucket) {
-    uint64_t first = bucket_first(bucket);
+static uint64_t histogram_bucket_mean(const struct histogram *histogram, unsigned bucket) {
+    uint64_t first = histogram_bucket_first(bucket);
     double above = histogram->above[bucket] / (double)histogram->counts[bucket];
     uint64_t mean = first + (uint64_t)(above + 0.5);
     if (mean < first) /* the last bucket's end, rounded up past 64 bits */
@@ -36,9 +36,9 @@ void histogram_record(struct histogram *histogram, uint64_t value) {
         histogram->max = value;
     histogram->n++;
     histogram->sum += value;
-    unsigned bucket = bucket_of(value);
+    unsigned bucket = histogram_bucket_of(value);
     histogram->counts[bucket]++;
-    histogram->above[bucket] += (double)(value - bucket_first(bucket));
+    histogram->above[bucket] += (double)(value - histogram_bucket_first(bucket));
 }
 
 double histogram_mean(const struct histogram *histogram) {
@@ -56,7 +56,7 @@ uint64_t histogram_percentile(const struct histogram *histogram, double percent)
     for (unsigned i = 0; i < HISTOGRAM_N_BUCKETS; i++) {
         seen += histogram->counts[i];
         if (seen >= wanted)
-            return bucket_mean(histogram, i);
+            return histogram_bucket_mean(histogram, i);
     }
     return histogram->max;
 }

@@ -22,20 +22,20 @@ void map_fini(struct map *map) {
     *map = (struct map){0};
 }
 
-static uint32_t home_slot(const struct map *map, struct map_key key) {
+static uint32_t map_home_slot(const struct map *map, struct map_key key) {
     return (uint32_t)mix64(mix64(key.hi ^ map->seed) ^ key.lo) & (map->n_slots - 1);
 }
 
 /* The key's slot, or the free slot where it would go. */
-static uint32_t find_slot(const struct map *map, struct map_key key) {
-    uint32_t at = home_slot(map, key);
+static uint32_t map_find_slot(const struct map *map, struct map_key key) {
+    uint32_t at = map_home_slot(map, key);
     while (map->slots[at].used && !map_key_equal(map->slots[at].key, key))
         at = (at + 1) & (map->n_slots - 1);
     return at;
 }
 
 enum status map_get(const struct map *map, struct map_key key, uint32_t *value) {
-    const struct map_slot *slot = &map->slots[find_slot(map, key)];
+    const struct map_slot *slot = &map->slots[map_find_slot(map, key)];
     if (!slot->used)
         return STATUS_NOT_FOUND;
     *value = slot->value;
@@ -43,7 +43,7 @@ enum status map_get(const struct map *map, struct map_key key, uint32_t *value) 
 }
 
 enum status map_put(struct map *map, struct map_key key, uint32_t value) {
-    struct map_slot *slot = &map->slots[find_slot(map, key)];
+    struct map_slot *slot = &map->slots[map_find_slot(map, key)];
     if (!slot->used) {
         if (map->n_used == map->capacity)
             return STATUS_LIMIT;
@@ -54,13 +54,13 @@ enum status map_put(struct map *map, struct map_key key, uint32_t value) {
 }
 
 bool map_remove(struct map *map, struct map_key key) {
-    uint32_t hole = find_slot(map, key);
+    uint32_t hole = map_find_slot(map, key);
     if (!map->slots[hole].used)
         return false;
     /* Shift back every follower that would no longer be reachable across the hole. */
     uint32_t mask = map->n_slots - 1;
     for (uint32_t at = (hole + 1) & mask; map->slots[at].used; at = (at + 1) & mask) {
-        uint32_t home = home_slot(map, map->slots[at].key);
+        uint32_t home = map_home_slot(map, map->slots[at].key);
         if (((at - home) & mask) >= ((at - hole) & mask)) {
             map->slots[hole] = map->slots[at];
             hole = at;

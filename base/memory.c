@@ -23,7 +23,7 @@ static const struct version version_2 = {
 };
 
 /* What one group leaves; UINT64_MAX without a limit. */
-static uint64_t left_in(const struct version *version, const char *folder) {
+static uint64_t memory_left_in_group(const struct version *version, const char *folder) {
     uint64_t least = UINT64_MAX, used = 0, number;
     for (const char *const *name = version->limits; *name; name++)
         if (groups_number(folder, *name, "", &number) && number < least)
@@ -43,7 +43,7 @@ static bool memory_look(void *context, const struct control_group *group) {
         groups_number(group->folder, "memory.use_hierarchy", "", &counts_below) &&
         counts_below == 0)
         return false;
-    uint64_t left = left_in(group->is_v1 ? &version_1 : &version_2, group->folder);
+    uint64_t left = memory_left_in_group(group->is_v1 ? &version_1 : &version_2, group->folder);
     *least = left < *least ? left : *least;
     return true;
 }

@@ -40,7 +40,7 @@ struct metrics {
     struct metrics_family nowhere;
 };
 
-static void free_metric(struct metric *metric) {
+static void metrics_free_one(struct metric *metric) {
     free(metric->labels);
     free(metric->buckets);
     free(metric);
@@ -66,7 +66,7 @@ void metrics_free(struct metrics *metrics) {
         return;
     list_each_entry(family, &metrics->families, struct metrics_family, link) {
         list_each(s, &family->series) {
-            free_metric(list_entry(s, struct metric, link));
+            metrics_free_one(list_entry(s, struct metric, link));
         }
         free(family);
     }
@@ -74,7 +74,7 @@ void metrics_free(struct metrics *metrics) {
 }
 
 /* Label values may hold anything; the format has escapes for these three. */
-static void write_escaped(struct buf *out, const char *text, bool quotes) {
+static void metrics_write_escaped(struct buf *out, const char *text, bool quotes) {
     for (; *text; text++) {
         if (*text == '\\')
             buf_puts(out, "\\\\");
@@ -87,20 +87,20 @@ static void write_escaped(struct buf *out, const char *text, bool quotes) {
     }
 }
 
-static char *render_labels(struct metric_spec spec) {
+static char *metrics_render_labels(struct metric_spec spec) {
     struct buf text;
     buf_init(&text, 4096);
     buf_puts(&text, "");
     for (unsigned i = 0; i < spec.n_labels; i++) {
         buf_printf(&text, "%s%s=\"", i ? "," : "", spec.labels[i].name);
-        write_escaped(&text, spec.labels[i].value, true);
+        metrics_write_escaped(&text, spec.labels[i].value, true);
         buf_putc(&text, '"');
     }
     return buf_take(&text);
 }
 
-static struct metrics_family *find_family(struct metrics *metrics, struct metric_spec spec,
-                                          enum metric_kind kind) {
+static struct metrics_family *metrics_find_family(struct metrics *metrics, struct metric_spec spec,
+                                                  enum metric_kind kind) {
     list_each_entry(family, &metrics->families, struct metrics_family, link) {
         if (strcmp(family->name, spec.name) != 0)
             continue;
@@ -122,10 +122,11 @@ static struct metric *metrics_refuse(struct metrics *metrics) {
     return &metrics->nobody;
 }
 
-static struct metric *add_series(struct metrics *metrics, struct metric_spec spec,
-                                 enum metric_kind kind, const double *bounds, unsigned n_bounds) {
-    struct metrics_family *family = find_family(metrics, spec, kind);
-    char *labels = render_labels(spec);
+static struct metric *metrics_add_series(struct metrics *metrics, struct metric_spec spec,
+                                         enum metric_kind kind, const double *bounds,
+                                         unsigned n_bounds) {
+    struct metrics_family *family = metrics_find_family(metrics, spec, kind);
+    char *labels = metrics_render_labels(spec);
     if (!family || !labels) {
         free(labels);
         return metrics_refuse(metrics);
@@ -156,17 +157,17 @@ static struct metric *add_series(struct metrics *metrics, struct metric_spec spe
 }
 
 struct metric *metrics_counter(struct metrics *metrics, struct metric_spec spec) {
-    return add_series(metrics, spec, METRIC_COUNTER, NULL, 0);
+    return metrics_add_series(metrics, spec, METRIC_COUNTER, NULL, 0);
 }
 
 struct metric *metrics_gauge(struct metrics *metrics, struct metric_spec spec) {
-    return add_series(metrics, spec, METRIC_GAUGE, NULL, 0);
+    return metrics_add_series(metrics, spec, METRIC_GAUGE, NULL, 0);
 }
 
 struct metric *metrics_histogram(struct metrics *metrics, struct metric_spec spec,
                                  const double *bounds, unsigned n_bounds) {
     ASSERT(n_bounds > 0);
-    return add_series(metrics, spec, METRIC_HISTOGRAM, bounds, n_bounds);
+    return metrics_add_series(metrics, spec, METRIC_HISTOGRAM, bounds, n_bounds);
 }
 
 #define LABELS_MAX 4
@@ -183,11 +184,12 @@ void metrics_add_rows(struct metrics *metrics, const struct metric_row *rows, si
         for (unsigned k = 0; k < n_all; k++)
             all[k] = k < n_labels ? labels[k] : row->labels[k - n_labels];
         struct metric_spec spec = {row->name, row->help, all, n_all};
-        series[i] = add_series(metrics, spec, row->kind, row->bounds, row->n_bounds);
+        series[i] = metrics_add_series(metrics, spec, row->kind, row->bounds, row->n_bounds);
     }
 }
 
-static void take_figure(const struct metric_row *row, struct metric *metric, const void *figure) {
+static void metrics_take_figure(const struct metric_row *row, struct metric *metric,
+                                const void *figure) {
     uint64_t whole = row->type == METRIC_UINT32   ? *(const uint32_t *)figure
                      : row->type == METRIC_UINT64 ? *(const uint64_t *)figure
                                                   : 0;
@@ -203,14 +205,14 @@ static void take_figure(const struct metric_row *row, struct metric *metric, con
 void metric_rows_take(const struct metric_row *rows, size_t n, struct metric *const *series,
                       const void *figures) {
     for (size_t i = 0; i < n; i++)
-        take_figure(&rows[i], series[i], (const char *)figures + rows[i].at);
+        metrics_take_figure(&rows[i], series[i], (const char *)figures + rows[i].at);
 }
 
 void metrics_remove(struct metrics *metrics, struct metric *metric) {
     if (!metric || metric == &metrics->nobody)
         return;
     list_remove(&metric->link);
-    free_metric(metric);
+    metrics_free_one(metric);
     metrics->n_series--;
 }
 
@@ -238,7 +240,7 @@ uint64_t metric_count(const struct metric *metric) {
     return atomic_load_explicit(&metric->count, memory_order_relaxed);
 }
 
-static void write_number(struct buf *out, double value) {
+static void metrics_write_number(struct buf *out, double value) {
     if (isnan(value))
         buf_puts(out, "NaN");
     else if (isinf(value))
@@ -249,7 +251,7 @@ static void write_number(struct buf *out, double value) {
         buf_printf(out, "%.15g", value);
 }
 
-static void write_head(const struct metric *metric, struct buf *out, const char *suffix) {
+static void metrics_write_head(const struct metric *metric, struct buf *out, const char *suffix) {
     buf_puts(out, metric->family->name);
     buf_puts(out, suffix);
     if (metric->labels[0])
@@ -257,7 +259,7 @@ static void write_head(const struct metric *metric, struct buf *out, const char 
     buf_putc(out, ' ');
 }
 
-static void write_histogram(const struct metric *metric, struct buf *out) {
+static void metrics_write_histogram(const struct metric *metric, struct buf *out) {
     const char *name = metric->family->name;
     const char *comma = metric->labels[0] ? "," : "";
     uint64_t seen = 0;
@@ -268,23 +270,23 @@ static void write_histogram(const struct metric *metric, struct buf *out) {
     }
     unsigned long long n = (unsigned long long)metric_count(metric);
     buf_printf(out, "%s_bucket{%s%sle=\"+Inf\"} %llu\n", name, metric->labels, comma, n);
-    write_head(metric, out, "_sum");
-    write_number(out, atomic_load_explicit(&metric->value, memory_order_relaxed));
+    metrics_write_head(metric, out, "_sum");
+    metrics_write_number(out, atomic_load_explicit(&metric->value, memory_order_relaxed));
     buf_putc(out, '\n');
-    write_head(metric, out, "_count");
+    metrics_write_head(metric, out, "_count");
     buf_printf(out, "%llu\n", n);
 }
 
-static void write_series(const struct metric *metric, struct buf *out) {
+static void metrics_write_series(const struct metric *metric, struct buf *out) {
     if (metric->family->kind == METRIC_HISTOGRAM) {
-        write_histogram(metric, out);
+        metrics_write_histogram(metric, out);
         return;
     }
-    write_head(metric, out, "");
+    metrics_write_head(metric, out, "");
     if (metric->family->kind == METRIC_COUNTER)
         buf_printf(out, "%llu", (unsigned long long)metric_count(metric));
     else
-        write_number(out, atomic_load_explicit(&metric->value, memory_order_relaxed));
+        metrics_write_number(out, atomic_load_explicit(&metric->value, memory_order_relaxed));
     buf_putc(out, '\n');
 }
 
@@ -293,10 +295,10 @@ void metrics_write(const struct metrics *metrics, struct buf *out) {
         if (list_empty(&family->series))
             continue;
         buf_printf(out, "# HELP %s ", family->name);
-        write_escaped(out, family->help, false);
+        metrics_write_escaped(out, family->help, false);
         buf_printf(out, "\n# TYPE %s %s\n", family->name, kind_names[family->kind]);
         list_each(s, &family->series) {
-            write_series(list_entry(s, struct metric, link), out);
+            metrics_write_series(list_entry(s, struct metric, link), out);
         }
     }
 }

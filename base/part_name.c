@@ -8,7 +8,7 @@
 
 #define DIGITS 5
 
-static bool read_digits(const char *text, uint32_t *number) {
+static bool part_name_digits(const char *text, uint32_t *number) {
     *number = 0;
     for (int i = 0; i < DIGITS; i++) {
         if (text[i] < '0' || text[i] > '9')
@@ -24,9 +24,9 @@ bool part_name_read(const char *name, const char *end, struct part_name *part) {
         return false;
     struct part_name read = {.n_stem = n - n_end - PART_NAME_BYTES};
     const char *text = name + read.n_stem;
-    if (text[0] != '-' || !read_digits(text + 1, &read.number) ||
+    if (text[0] != '-' || !part_name_digits(text + 1, &read.number) ||
         strncmp(text + 1 + DIGITS, "-of-", 4) != 0 ||
-        !read_digits(text + PART_NAME_BYTES - DIGITS, &read.count) || read.number == 0 ||
+        !part_name_digits(text + PART_NAME_BYTES - DIGITS, &read.count) || read.number == 0 ||
         read.number > read.count)
         return false;
     *part = read;

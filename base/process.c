@@ -26,7 +26,7 @@ static uint64_t resident_bytes(void) {
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-static double seconds(clockid_t clock) {
+static double process_seconds(clockid_t clock) {
     struct timespec now;
     clock_gettime(clock, &now);
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
@@ -46,8 +46,8 @@ static double started_s(void) {
     fclose(file);
     if (n != 1)
         return 0;
-    double lived_s = seconds(CLOCK_BOOTTIME) - (double)ticks / (double)sysconf(_SC_CLK_TCK);
-    return seconds(CLOCK_REALTIME) - lived_s;
+    double lived_s = process_seconds(CLOCK_BOOTTIME) - (double)ticks / (double)sysconf(_SC_CLK_TCK);
+    return process_seconds(CLOCK_REALTIME) - lived_s;
 }
 
 struct process_figures process_figures(void) {

@@ -3,7 +3,7 @@
 #include "base/assert.h"
 
 /* Length announced by a lead byte, 0 when it cannot lead. */
-static unsigned lead_length(unsigned char lead) {
+static unsigned utf8_lead_length(unsigned char lead) {
     if (lead < 0x80)
         return 1;
     if (lead >= 0xc2 && lead <= 0xdf)
@@ -16,7 +16,7 @@ static unsigned lead_length(unsigned char lead) {
 }
 
 /* Whether the second byte keeps the form shortest, no surrogate, and at most U+10FFFF. */
-static bool second_fits(unsigned char lead, unsigned char second) {
+static bool utf8_second_fits(unsigned char lead, unsigned char second) {
     if ((second & 0xc0) != 0x80)
         return false;
     switch (lead) {
@@ -35,14 +35,14 @@ static bool second_fits(unsigned char lead, unsigned char second) {
 
 unsigned utf8_decode(const char *bytes, size_t n, uint32_t *point) {
     const unsigned char *at = (const unsigned char *)bytes;
-    unsigned length = n > 0 ? lead_length(at[0]) : 0;
+    unsigned length = n > 0 ? utf8_lead_length(at[0]) : 0;
     if (length == 0 || length > n)
         return 0;
     if (length == 1) {
         *point = at[0];
         return 1;
     }
-    if (!second_fits(at[0], at[1]))
+    if (!utf8_second_fits(at[0], at[1]))
         return 0;
     uint32_t value = at[0] & (0x7fu >> length);
     for (unsigned i = 1; i < length; i++) {
@@ -93,12 +93,12 @@ unsigned utf8_encode(uint32_t point, char out[4]) {
 unsigned utf8_cut_tail(const char *bytes, size_t n) {
     for (unsigned back = 1; back <= 3 && back <= n; back++) {
         unsigned char lead = (unsigned char)bytes[n - back];
-        unsigned length = lead_length(lead);
+        unsigned length = utf8_lead_length(lead);
         if (length == 0 && (lead & 0xc0) == 0x80)
             continue; /* a following byte: look further back */
         if (length <= back)
             return 0;
-        if (back >= 2 && !second_fits(lead, (unsigned char)bytes[n - back + 1]))
+        if (back >= 2 && !utf8_second_fits(lead, (unsigned char)bytes[n - back + 1]))
             return 0;
         return back;
     }

@@ -40,29 +40,29 @@ void connection_linger(struct connection *connection) {
     stream_shutdown(connection->stream);
 }
 
-static void discard(struct connection *connection, size_t n) {
+static void connection_discard(struct connection *connection, size_t n) {
     connection->discarded_ns = loop_now_ns(connection->host->loop);
     connection->n_discarded += n;
     if (connection->n_discarded > connection->host->config.limits.body_bytes + DISCARD_MAX)
         connection_close(connection);
 }
 
-static void on_data(void *user, const char *bytes, size_t n) {
+static void connection_on_data(void *user, const char *bytes, size_t n) {
     struct connection *connection = user;
     connection->host->counts.bytes_in += n;
     if (connection->end == CONNECTION_OPEN)
         connection->protocol->data(connection, bytes, n);
     else if (connection->end == CONNECTION_LINGER)
-        discard(connection, n);
+        connection_discard(connection, n);
 }
 
-static void on_drained(void *user) {
+static void connection_on_drained(void *user) {
     struct connection *connection = user;
     if (connection->end == CONNECTION_OPEN)
         connection->protocol->drained(connection);
 }
 
-static void on_gone(void *user, enum status status) {
+static void connection_on_gone(void *user, enum status status) {
     (void)status;
     struct connection *connection = user;
     if (connection->end == CONNECTION_OPEN && connection->protocol->gone)
@@ -70,41 +70,43 @@ static void on_gone(void *user, enum status status) {
     connection_close(connection);
 }
 
-static void on_sent(void *user) {
+static void connection_on_sent(void *user) {
     connection_account(user);
 }
 
-static const struct stream_events events = {on_data, on_drained, on_gone, on_sent};
+static const struct stream_events events = {connection_on_data, connection_on_drained,
+                                            connection_on_gone, connection_on_sent};
 
-static void free_state(struct connection *connection) {
+static void connection_free_state(struct connection *connection) {
     if (connection->state)
         connection->protocol->fini(connection);
     free(connection->state);
     connection->state = NULL;
 }
 
-static void on_kick(void *user) {
+static void connection_on_kick(void *user) {
     struct connection *connection = user;
     if (connection->end == CONNECTION_OPEN) {
         connection->protocol->turn(connection);
     } else if (connection->end == CONNECTION_CLOSED) {
-        free_state(connection);
+        connection_free_state(connection);
         connection->host->release(connection->host, connection);
     }
 }
 
-static enum status speak(struct connection *connection, const struct protocol *protocol) {
+static enum status connection_speak(struct connection *connection,
+                                    const struct protocol *protocol) {
     connection->state = calloc(1, protocol->state_size);
     if (!connection->state)
         return STATUS_NOMEM;
     connection->protocol = protocol;
     enum status status = protocol->open(connection);
     if (status != STATUS_OK)
-        free_state(connection);
+        connection_free_state(connection);
     return status;
 }
 
-static enum status open_stream(struct connection *connection, int fd) {
+static enum status connection_open_stream(struct connection *connection, int fd) {
     struct loop *loop = connection->host->loop;
     const struct listener_config *config = &connection->host->config;
     connection->opened_ns = loop_now_ns(loop);
@@ -116,17 +118,17 @@ static enum status open_stream(struct connection *connection, int fd) {
 enum status connection_open(struct connection *connection, struct connection_host *host,
                             const struct protocol *protocol, int fd) {
     connection->host = host;
-    loop_kick_init(&connection->kick, on_kick, connection);
-    TRY(speak(connection, protocol));
-    enum status status = open_stream(connection, fd);
+    loop_kick_init(&connection->kick, connection_on_kick, connection);
+    TRY(connection_speak(connection, protocol));
+    enum status status = connection_open_stream(connection, fd);
     if (status != STATUS_OK)
-        free_state(connection);
+        connection_free_state(connection);
     return status;
 }
 
 enum status connection_become(struct connection *connection, const struct protocol *protocol) {
-    free_state(connection);
-    enum status status = speak(connection, protocol);
+    connection_free_state(connection);
+    enum status status = connection_speak(connection, protocol);
     if (status != STATUS_OK)
         connection_close(connection);
     else if (connection->host->draining)

@@ -52,7 +52,7 @@ void exchanges_free(struct exchanges *all) {
 
 /* A place that is kept for probes is never held by one that has not come whole: who probes now goes
  * before whoever does not end his. */
-static bool free_probe_place(struct exchanges *all) {
+static bool exchanges_free_probe_place(struct exchanges *all) {
     if (all->n_of[EXCHANGE_PROBE] < all->bounds.n_probes_max)
         return true;
     struct list *oldest = list_first(&all->probes);
@@ -64,8 +64,8 @@ static bool free_probe_place(struct exchanges *all) {
     return true;
 }
 
-static void take_place(struct exchanges *all, struct exchange *exchange,
-                       enum exchange_place place) {
+static void exchanges_take_place(struct exchanges *all, struct exchange *exchange,
+                                 enum exchange_place place) {
     exchange->place = place;
     list_init(&exchange->place_link);
     all->n_of[place]++;
@@ -73,7 +73,7 @@ static void take_place(struct exchanges *all, struct exchange *exchange,
         list_push_back(&all->probes, &exchange->place_link);
 }
 
-static void give_place(struct exchanges *all, struct exchange *exchange) {
+static void exchanges_give_place(struct exchanges *all, struct exchange *exchange) {
     all->n_of[exchange->place]--;
     if (exchange->place == EXCHANGE_WATCH)
         --*exchange->n_watches;
@@ -82,11 +82,11 @@ static void give_place(struct exchanges *all, struct exchange *exchange) {
 
 enum status exchanges_add(struct exchanges *all, struct exchange *exchange) {
     bool has_room = all->n_of[EXCHANGE_REQUEST] < all->bounds.n_max;
-    if (!has_room && !free_probe_place(all))
+    if (!has_room && !exchanges_free_probe_place(all))
         return STATUS_LIMIT;
     uint32_t at = all->first_free;
     ASSERT(at < all->n_slots);
-    take_place(all, exchange, has_room ? EXCHANGE_REQUEST : EXCHANGE_PROBE);
+    exchanges_take_place(all, exchange, has_room ? EXCHANGE_REQUEST : EXCHANGE_PROBE);
     struct exchange_slot *slot = &all->slots[at];
     all->first_free = slot->next_free;
     slot->exchange = exchange;
@@ -104,8 +104,8 @@ enum status exchanges_watch(struct exchanges *all, struct exchange *exchange, ui
     uint32_t n_free = all->bounds.n_watches_max - all->n_of[EXCHANGE_WATCH];
     if (n_free <= n_kept || *exchange->n_watches == all->bounds.n_watches_of_each)
         return STATUS_LIMIT;
-    give_place(all, exchange);
-    take_place(all, exchange, EXCHANGE_WATCH);
+    exchanges_give_place(all, exchange);
+    exchanges_take_place(all, exchange, EXCHANGE_WATCH);
     ++*exchange->n_watches;
     return STATUS_OK;
 }
@@ -115,7 +115,7 @@ void exchanges_remove(struct exchanges *all, struct exchange *exchange) {
     struct exchange_slot *slot = &all->slots[at];
     ASSERT(exchange->id != 0 && slot->exchange == exchange);
     slot->exchange = NULL;
-    give_place(all, exchange);
+    exchanges_give_place(all, exchange);
     all->body_bytes -= exchange->n_charged;
     exchange->n_charged = 0;
     if (++slot->generation == 0)
@@ -208,7 +208,8 @@ bool exchanges_may_reply(const struct exchanges *all, size_t n) {
 }
 
 /* For a call that wants the reply's head out (`begun`), or not yet. */
-static enum status find_for(struct exchanges *all, uint64_t id, bool begun, struct exchange **out) {
+static enum status exchanges_find_for(struct exchanges *all, uint64_t id, bool begun,
+                                      struct exchange **out) {
     *out = exchange_find(all, id);
     if (!*out)
         return STATUS_NOT_FOUND;
@@ -217,28 +218,28 @@ static enum status find_for(struct exchanges *all, uint64_t id, bool begun, stru
 
 enum status exchange_reply(struct exchanges *all, uint64_t id, const struct exchange_reply *reply) {
     struct exchange *exchange;
-    TRY(find_for(all, id, false, &exchange));
+    TRY(exchanges_find_for(all, id, false, &exchange));
     return exchange->ops->reply(exchange, reply);
 }
 
 enum status exchange_begin_stream(struct exchanges *all, uint64_t id,
                                   const struct exchange_reply *reply) {
     struct exchange *exchange;
-    TRY(find_for(all, id, false, &exchange));
+    TRY(exchanges_find_for(all, id, false, &exchange));
     exchange->begun = true;
     return exchange->ops->begin(exchange, reply);
 }
 
 enum status exchange_write(struct exchanges *all, uint64_t id, const void *bytes, size_t n) {
     struct exchange *exchange;
-    TRY(find_for(all, id, true, &exchange));
+    TRY(exchanges_find_for(all, id, true, &exchange));
     return n == 0 ? STATUS_OK : exchange->ops->write(exchange, bytes, n);
 }
 
 enum status exchange_end(struct exchanges *all, uint64_t id, const struct header *trailers,
                          unsigned n_trailers) {
     struct exchange *exchange;
-    TRY(find_for(all, id, true, &exchange));
+    TRY(exchanges_find_for(all, id, true, &exchange));
     exchange->ops->end(exchange, trailers, n_trailers);
     return STATUS_OK;
 }

@@ -53,14 +53,14 @@ void grpc_put_message(char *out, size_t size, const char *text) {
     out[n] = 0;
 }
 
-static enum status too_large(struct error *error, size_t max) {
+static enum status grpc_too_large(struct error *error, size_t max) {
     return error_set(error, STATUS_LIMIT, "the message has more than %zu bytes", max);
 }
 
 /* Inflates one gzip member, and nothing behind it, in steps: memory follows what comes out, never
  * what a header claims. */
-static enum status inflate_all(struct span packed, size_t max, struct buf *room,
-                               struct error *error) {
+static enum status grpc_inflate_all(struct span packed, size_t max, struct buf *room,
+                                    struct error *error) {
     z_stream stream = {.next_in = (Bytef *)(uintptr_t)packed.bytes, .avail_in = (uInt)packed.n};
     unsigned char piece[16384];
     int result = Z_OK;
@@ -74,7 +74,7 @@ static enum status inflate_all(struct span packed, size_t max, struct buf *room,
         result = inflate(&stream, Z_NO_FLUSH);
         size_t n = sizeof piece - stream.avail_out;
         if (room->n + n > max)
-            status = too_large(error, max);
+            status = grpc_too_large(error, max);
         else
             buf_append(room, piece, n);
     }
@@ -103,7 +103,7 @@ enum status grpc_take(struct span *bytes, const char *encoding, size_t max, stru
         return STATUS_BUSY;
     size_t n = grpc_length(*bytes);
     if (n > max)
-        return too_large(error, max);
+        return grpc_too_large(error, max);
     if (bytes->n - GRPC_PREFIX_BYTES < n)
         return STATUS_BUSY;
     struct span payload = {bytes->bytes + GRPC_PREFIX_BYTES, n};
@@ -115,7 +115,7 @@ enum status grpc_take(struct span *bytes, const char *encoding, size_t max, stru
             return error_set(error, STATUS_UNSUPPORTED,
                              "grpc-encoding: `%.40s` is not served; " GRPC_ACCEPT_ENCODING " are",
                              encoding);
-        TRY(inflate_all(payload, max, room, error));
+        TRY(grpc_inflate_all(payload, max, room, error));
         *message = (struct span){room->n > 0 ? room->data : "", room->n};
     } else {
         *message = payload;

@@ -3,26 +3,26 @@
 #include "base/assert.h"
 
 /* What was counted in another turn is over. */
-static size_t bytes_now(uint64_t now, uint64_t turn, size_t bytes) {
+static size_t heads_bytes_now(uint64_t now, uint64_t turn, size_t bytes) {
     return turn == now ? bytes : 0;
 }
 
 bool heads_may(const struct heads *heads, const struct heads_client *client) {
     uint64_t now = loop_turns(heads->loop);
-    return bytes_now(now, heads->turn, heads->bytes) <= heads->turn_max &&
-           bytes_now(now, client->turn, client->bytes) <= heads->share_max;
+    return heads_bytes_now(now, heads->turn, heads->bytes) <= heads->turn_max &&
+           heads_bytes_now(now, client->turn, client->bytes) <= heads->share_max;
 }
 
 void heads_count(struct heads *heads, struct heads_client *client, size_t n) {
     uint64_t now = loop_turns(heads->loop);
-    heads->bytes = bytes_now(now, heads->turn, heads->bytes) + n;
-    client->bytes = bytes_now(now, client->turn, client->bytes) + n;
+    heads->bytes = heads_bytes_now(now, heads->turn, heads->bytes) + n;
+    client->bytes = heads_bytes_now(now, client->turn, client->bytes) + n;
     heads->turn = client->turn = now;
     client->rests = !heads_may(heads, client);
 }
 
 /* The first that may not go on is served already in this turn, or the turn has enough. */
-static void on_kick(void *user) {
+static void heads_on_kick(void *user) {
     struct heads *heads = user;
     for (struct list *link; (link = list_first(&heads->resting)) != NULL;) {
         struct heads_client *client = list_entry(link, struct heads_client, link);
@@ -38,7 +38,7 @@ static void on_kick(void *user) {
 void heads_init(struct heads *heads, struct loop *loop, size_t share_max, size_t turn_max) {
     *heads = (struct heads){.loop = loop, .share_max = share_max, .turn_max = turn_max};
     list_init(&heads->resting);
-    loop_kick_init(&heads->kick, on_kick, heads);
+    loop_kick_init(&heads->kick, heads_on_kick, heads);
 }
 
 void heads_fini(struct heads *heads) {

@@ -28,7 +28,7 @@ const char *host_date(struct connection_host *host) {
     return host->date;
 }
 
-static bool is_request_id(const char *id) {
+static bool http_is_request_id(const char *id) {
     size_t n = strlen(id);
     for (size_t i = 0; i < n; i++)
         if (id[i] <= ' ' || id[i] >= 0x7f)
@@ -37,7 +37,7 @@ static bool is_request_id(const char *id) {
 }
 
 void host_request_id(struct connection_host *host, const char *sent, char id[EXCHANGE_ID_MAX + 1]) {
-    if (sent && is_request_id(sent)) {
+    if (sent && http_is_request_id(sent)) {
         memcpy(id, sent, strlen(sent) + 1);
         return;
     }

@@ -67,14 +67,14 @@ bool http1_discard_body(struct http1 *http1, size_t n) {
 }
 
 /* The body is complete, or there is none. */
-static void finish(struct http1 *http1) {
+static void http1_end_request(struct http1 *http1) {
     http1->state = STATE_DONE;
     if (!http1->body.data)
         buf_append(&http1->body, "", 0);
 }
 
 /* A line of the head has ended: CR before its LF, and no other. */
-static bool check_line_end(struct http1 *http1, const char *line, size_t n) {
+static bool http1_check_line_end(struct http1 *http1, const char *line, size_t n) {
     if (n < 2 || line[n - 2] != '\r')
         return http1_refuse(http1, 400, "a line ends without CR");
     if (memchr(line, '\r', n - 2))
@@ -82,7 +82,7 @@ static bool check_line_end(struct http1 *http1, const char *line, size_t n) {
     return true;
 }
 
-static bool end_head(struct http1 *http1, bool *preface) {
+static bool http1_end_head(struct http1 *http1, bool *preface) {
     if (!http1_parse_head(http1, preface))
         return false;
     buf_init(&http1->body, http1->limits->body_bytes);
@@ -91,13 +91,13 @@ static bool end_head(struct http1 *http1, bool *preface) {
     else if (http1->left > 0)
         http1->state = STATE_BODY;
     else
-        finish(http1);
+        http1_end_request(http1);
     return true;
 }
 
 /* Takes bytes up to the end of a line of the head. */
-static bool feed_head(struct http1 *http1, const char *bytes, size_t n, size_t *used,
-                      bool *preface) {
+static bool http1_feed_head(struct http1 *http1, const char *bytes, size_t n, size_t *used,
+                            bool *preface) {
     const char *end = memchr(bytes, '\n', n);
     size_t take = end ? (size_t)(end - bytes) + 1 : n;
     size_t line_bytes = http1->head.n - http1->line_start + take;
@@ -112,14 +112,14 @@ static bool feed_head(struct http1 *http1, const char *bytes, size_t n, size_t *
     if (!end)
         return true;
     const char *line = http1->head.data + http1->line_start;
-    if (!check_line_end(http1, line, line_bytes))
+    if (!http1_check_line_end(http1, line, line_bytes))
         return false;
     if (line_bytes > 2) {
         http1->line_start = http1->head.n;
         return true;
     }
     if (http1->line_start > 0)
-        return end_head(http1, preface);
+        return http1_end_head(http1, preface);
     if (http1->skipped_blank)
         return http1_refuse(http1, 400, "the request line is missing");
     http1->skipped_blank = true;
@@ -127,7 +127,7 @@ static bool feed_head(struct http1 *http1, const char *bytes, size_t n, size_t *
     return true;
 }
 
-static bool feed_data(struct http1 *http1, const char *bytes, size_t n, size_t *used) {
+static bool http1_feed_data(struct http1 *http1, const char *bytes, size_t n, size_t *used) {
     size_t take = n < http1->left ? n : (size_t)http1->left;
     if (!http1->discards)
         buf_append(&http1->body, bytes, take);
@@ -139,15 +139,15 @@ static bool feed_data(struct http1 *http1, const char *bytes, size_t n, size_t *
     if (http1->left > 0)
         return true;
     if (http1->state == STATE_BODY)
-        finish(http1);
+        http1_end_request(http1);
     else
         http1->state = STATE_CHUNK_END;
     return true;
 }
 
 /* Collects a line behind the head into http1->line. *whole: it is there, without its CRLF. */
-static bool feed_line(struct http1 *http1, const char *bytes, size_t n, size_t *used, size_t limit,
-                      unsigned status, bool *whole) {
+static bool http1_feed_line(struct http1 *http1, const char *bytes, size_t n, size_t *used,
+                            size_t limit, unsigned status, bool *whole) {
     const char *end = memchr(bytes, '\n', n);
     size_t take = end ? (size_t)(end - bytes) + 1 : n;
     *whole = false;
@@ -159,7 +159,7 @@ static bool feed_line(struct http1 *http1, const char *bytes, size_t n, size_t *
     *used = take;
     if (!end)
         return true;
-    if (!check_line_end(http1, http1->line.data, http1->line.n))
+    if (!http1_check_line_end(http1, http1->line.data, http1->line.n))
         return false;
     http1->line.n -= 2;
     http1->line.data[http1->line.n] = 0;
@@ -167,7 +167,7 @@ static bool feed_line(struct http1 *http1, const char *bytes, size_t n, size_t *
     return true;
 }
 
-static bool parse_chunk_size(struct http1 *http1) {
+static bool http1_parse_chunk_size(struct http1 *http1) {
     const char *line = http1->line.data;
     size_t digits = strspn(line, "0123456789abcdefABCDEF");
     size_t extension = http1->line.n - digits;
@@ -187,22 +187,22 @@ static bool parse_chunk_size(struct http1 *http1) {
     return true;
 }
 
-static bool feed_chunk_line(struct http1 *http1, const char *bytes, size_t n, size_t *used) {
+static bool http1_feed_chunk_line(struct http1 *http1, const char *bytes, size_t n, size_t *used) {
     bool whole;
     size_t limit = CHUNK_DIGITS_MAX + http1->limits->chunk_extension_bytes;
-    if (!feed_line(http1, bytes, n, used, limit, 413, &whole))
+    if (!http1_feed_line(http1, bytes, n, used, limit, 413, &whole))
         return false;
     if (!whole)
         return true;
-    if (!parse_chunk_size(http1))
+    if (!http1_parse_chunk_size(http1))
         return false;
     buf_clear(&http1->line);
     return true;
 }
 
-static bool feed_chunk_end(struct http1 *http1, const char *bytes, size_t n, size_t *used) {
+static bool http1_feed_chunk_end(struct http1 *http1, const char *bytes, size_t n, size_t *used) {
     bool whole;
-    if (!feed_line(http1, bytes, n, used, 0, 400, &whole))
+    if (!http1_feed_line(http1, bytes, n, used, 0, 400, &whole))
         return false;
     if (whole) {
         buf_clear(&http1->line);
@@ -213,16 +213,16 @@ static bool feed_chunk_end(struct http1 *http1, const char *bytes, size_t n, siz
 
 /* Trailers are checked like fields, then dropped: nothing here needs them, and merging them into
  * the head is how they are abused. */
-static bool feed_trailer(struct http1 *http1, const char *bytes, size_t n, size_t *used) {
+static bool http1_feed_trailer(struct http1 *http1, const char *bytes, size_t n, size_t *used) {
     struct header field;
     bool whole;
-    if (!feed_line(http1, bytes, n, used, http1->limits->line_bytes, 431, &whole))
+    if (!http1_feed_line(http1, bytes, n, used, http1->limits->line_bytes, 431, &whole))
         return false;
     if (!whole)
         return true;
     if (http1->line.n == 0) {
         buf_fini(&http1->line);
-        finish(http1);
+        http1_end_request(http1);
         return true;
     }
     http1->trailer_bytes += http1->line.n;
@@ -235,20 +235,20 @@ static bool feed_trailer(struct http1 *http1, const char *bytes, size_t n, size_
     return true;
 }
 
-static bool feed_once(struct http1 *http1, const char *bytes, size_t n, size_t *used,
-                      bool *preface) {
+static bool http1_feed_once(struct http1 *http1, const char *bytes, size_t n, size_t *used,
+                            bool *preface) {
     switch ((enum state)http1->state) {
     case STATE_HEAD:
-        return feed_head(http1, bytes, n, used, preface);
+        return http1_feed_head(http1, bytes, n, used, preface);
     case STATE_BODY:
     case STATE_CHUNK_DATA:
-        return feed_data(http1, bytes, n, used);
+        return http1_feed_data(http1, bytes, n, used);
     case STATE_CHUNK_LINE:
-        return feed_chunk_line(http1, bytes, n, used);
+        return http1_feed_chunk_line(http1, bytes, n, used);
     case STATE_CHUNK_END:
-        return feed_chunk_end(http1, bytes, n, used);
+        return http1_feed_chunk_end(http1, bytes, n, used);
     case STATE_TRAILER:
-        return feed_trailer(http1, bytes, n, used);
+        return http1_feed_trailer(http1, bytes, n, used);
     case STATE_DONE:
     case STATE_BAD:
         break;
@@ -263,7 +263,7 @@ enum http1_event http1_feed(struct http1 *http1, const char *bytes, size_t n, si
         size_t taken = 0;
         if (http1->state != STATE_HEAD)
             http1->head_only = false;
-        if (!feed_once(http1, bytes + at, n - at, &taken, &preface)) {
+        if (!http1_feed_once(http1, bytes + at, n - at, &taken, &preface)) {
             http1->state = STATE_BAD;
             break;
         }

@@ -34,16 +34,16 @@ struct http1_connection {
     char request_id[EXCHANGE_ID_MAX + 1]; /* for the reply */
 };
 
-static struct http1_connection *of(const struct exchange *exchange) {
+static struct http1_connection *http1_of(const struct exchange *exchange) {
     return list_entry(exchange, struct http1_connection, exchange);
 }
 
 /* Neither closed nor about to be: what is asked after each step that may end it. */
-static bool is_open(const struct http1_connection *http1) {
+static bool http1_is_open(const struct http1_connection *http1) {
     return http1->connection->end == CONNECTION_OPEN;
 }
 
-static const char *reason_phrase(unsigned status) {
+static const char *http1_reason_phrase(unsigned status) {
     static const struct {
         unsigned status;
         const char *phrase;
@@ -76,7 +76,7 @@ static const char *reason_phrase(unsigned status) {
     return "Status"; /* RFC 9112, 4: clients ignore it */
 }
 
-static void put_header(struct buf *out, const char *name, const char *value) {
+static void http1_put_header(struct buf *out, const char *name, const char *value) {
     buf_puts(out, name);
     buf_puts(out, ": ");
     host_put_value(out, value);
@@ -85,21 +85,21 @@ static void put_header(struct buf *out, const char *name, const char *value) {
 
 /* Sends status line and fields; `length` is the framing: "Content-Length: N", or NULL for chunks
  * (and for HTTP/1.0 the end of the connection). */
-static void send_head(struct http1_connection *http1, const struct exchange_reply *reply,
-                      const char *length) {
+static void http1_send_head(struct http1_connection *http1, const struct exchange_reply *reply,
+                            const char *length) {
     struct buf *out = &http1->host->scratch;
     buf_clear(out);
-    buf_printf(out, "HTTP/1.1 %u %s\r\nDate: %s\r\n", reply->status, reason_phrase(reply->status),
-               host_date(http1->host));
+    buf_printf(out, "HTTP/1.1 %u %s\r\nDate: %s\r\n", reply->status,
+               http1_reason_phrase(reply->status), host_date(http1->host));
     if (reply->content_type)
-        put_header(out, "Content-Type", reply->content_type);
+        http1_put_header(out, "Content-Type", reply->content_type);
     if (length)
         buf_puts(out, length);
     else if (http1->chunked)
         buf_puts(out, "Transfer-Encoding: chunked\r\n");
-    put_header(out, "x-request-id", http1->request_id);
+    http1_put_header(out, "x-request-id", http1->request_id);
     for (unsigned i = 0; i < reply->n_headers; i++)
-        put_header(out, reply->headers[i].name, reply->headers[i].value);
+        http1_put_header(out, reply->headers[i].name, reply->headers[i].value);
     if (http1->last)
         buf_puts(out, "Connection: close\r\n");
     buf_puts(out, "\r\n");
@@ -113,14 +113,14 @@ static void http1_connection_enter(struct http1_connection *http1, enum http1_st
 
 /* While answers wait that the client does not read, its next request does. When the output of all
  * leaves no room, so does that of a client with any. */
-static bool has_room(const struct http1_connection *http1) {
+static bool http1_has_room(const struct http1_connection *http1) {
     size_t pending = stream_pending(http1->connection->stream);
     return pending == 0 || (pending < http1->host->config.reply_bytes_share &&
                             !exchanges_output_is_full(http1->host->exchanges));
 }
 
 /* The reply is complete: the exchange ends, the connection goes on or closes. */
-static void end_exchange(struct http1_connection *http1) {
+static void http1_end_exchange(struct http1_connection *http1) {
     exchanges_remove(http1->host->exchanges, &http1->exchange);
     if (http1->last)
         connection_linger(http1->connection);
@@ -132,42 +132,42 @@ static void end_exchange(struct http1_connection *http1) {
 }
 
 /* Sends head and body. */
-static void send_whole(struct http1_connection *http1, const struct exchange_reply *reply) {
+static void http1_send_whole(struct http1_connection *http1, const struct exchange_reply *reply) {
     char length[48] = "";
     if (reply->status != 204 && reply->status != 304 && reply->status >= 200)
         snprintf(length, sizeof length, "Content-Length: %zu\r\n",
                  reply->body_buf ? reply->body_buf->n : reply->n_body);
-    send_head(http1, reply, length);
+    http1_send_head(http1, reply, length);
     if (!http1->head && length[0] && reply->body_buf)
         connection_send_buf(http1->connection, reply->body_buf);
     else if (!http1->head && length[0] && reply->n_body > 0)
         connection_send(http1->connection, reply->body, reply->n_body);
 }
 
-static enum status exch_reply(struct exchange *exchange, const struct exchange_reply *reply) {
-    struct http1_connection *http1 = of(exchange);
+static enum status http1_exch_reply(struct exchange *exchange, const struct exchange_reply *reply) {
+    struct http1_connection *http1 = http1_of(exchange);
     http1->last |= http1->host->draining;
     if (http1->state == STATE_READING && !http1_discard_body(&http1->parser, SKIP_MAX))
         http1->last = true;
     size_t n = reply->body_buf ? reply->body_buf->n : reply->n_body;
     if (http1->head || exchanges_may_reply(http1->host->exchanges, n)) {
-        send_whole(http1, reply);
+        http1_send_whole(http1, reply);
     } else {
         char body[256];
         const struct exchange_reply refusal = host_refusal(503, host_output_is_full, body);
         http1->host->counts.n_unread++;
-        send_whole(http1, &refusal);
+        http1_send_whole(http1, &refusal);
     }
-    end_exchange(http1);
+    http1_end_exchange(http1);
     return STATUS_OK;
 }
 
-static enum status exch_begin(struct exchange *exchange, const struct exchange_reply *reply) {
-    struct http1_connection *http1 = of(exchange);
+static enum status http1_exch_begin(struct exchange *exchange, const struct exchange_reply *reply) {
+    struct http1_connection *http1 = http1_of(exchange);
     ASSERT(http1->state == STATE_BUSY); /* a gate has no streams to answer with */
     http1->chunked = http1->parser.minor == 1;
     http1->last |= http1->host->draining || !http1->chunked;
-    send_head(http1, reply, NULL);
+    http1_send_head(http1, reply, NULL);
     /* The prompt of a stream that may run for minutes: its memory goes once no caller sees it. */
     http1->forget = true;
     connection_kick(http1->connection);
@@ -175,7 +175,7 @@ static enum status exch_begin(struct exchange *exchange, const struct exchange_r
 }
 
 /* A chunk's first line, "1f" CR LF; returns its length. By hand: every token of a stream has one. */
-static size_t put_chunk_size(char line[24], size_t n) {
+static size_t http1_put_chunk_size(char line[24], size_t n) {
     size_t n_digits = 1;
     while (n_digits < 16 && n >> (4 * n_digits) > 0)
         n_digits++;
@@ -185,8 +185,8 @@ static size_t put_chunk_size(char line[24], size_t n) {
     return n_digits + 2;
 }
 
-static enum status exch_write(struct exchange *exchange, const void *bytes, size_t n) {
-    struct http1_connection *http1 = of(exchange);
+static enum status http1_exch_write(struct exchange *exchange, const void *bytes, size_t n) {
+    struct http1_connection *http1 = http1_of(exchange);
     size_t pending = stream_pending(http1->connection->stream);
     size_t bound = http1->host->config.output_bytes_max;
     if (http1->head)
@@ -199,7 +199,7 @@ static enum status exch_write(struct exchange *exchange, const void *bytes, size
     }
     char size[24];
     if (http1->chunked)
-        connection_send(http1->connection, size, put_chunk_size(size, n));
+        connection_send(http1->connection, size, http1_put_chunk_size(size, n));
     connection_send(http1->connection, bytes, n);
     if (http1->chunked)
         connection_send(http1->connection, "\r\n", 2);
@@ -207,34 +207,34 @@ static enum status exch_write(struct exchange *exchange, const void *bytes, size
 }
 
 /* Trailers are not sent: few clients of HTTP/1.1 look at them, and proxies drop them. */
-static void exch_end(struct exchange *exchange, const struct header *trailers,
-                     unsigned n_trailers) {
-    struct http1_connection *http1 = of(exchange);
+static void http1_exch_end(struct exchange *exchange, const struct header *trailers,
+                           unsigned n_trailers) {
+    struct http1_connection *http1 = http1_of(exchange);
     (void)trailers;
     (void)n_trailers;
     if (http1->chunked && !http1->head)
         connection_send(http1->connection, "0\r\n\r\n", 5);
     http1->last |= http1->host->draining; /* a drain that came after the stream's head */
-    end_exchange(http1);
+    http1_end_exchange(http1);
 }
 
-static void exch_abort(struct exchange *exchange) {
+static void http1_exch_abort(struct exchange *exchange) {
     exchange->gone = NULL; /* who aborts knows */
-    connection_close(of(exchange)->connection);
+    connection_close(http1_of(exchange)->connection);
 }
 
-static size_t exch_pending(const struct exchange *exchange) {
-    return stream_pending(of(exchange)->connection->stream);
+static size_t http1_exch_pending(const struct exchange *exchange) {
+    return stream_pending(http1_of(exchange)->connection->stream);
 }
 
-static void note_request_id(struct http1_connection *http1) {
+static void http1_note_request_id(struct http1_connection *http1) {
     const struct http1 *parser = &http1->parser;
     host_request_id(http1->host, header_find(parser->fields, parser->n_fields, "x-request-id"),
                     http1->request_id);
 }
 
-static const struct exchange_ops ops = {exch_reply, exch_begin, exch_write,
-                                        exch_end,   exch_abort, exch_pending};
+static const struct exchange_ops ops = {http1_exch_reply, http1_exch_begin, http1_exch_write,
+                                        http1_exch_end,   http1_exch_abort, http1_exch_pending};
 
 /* Answers in the parser's name, then closes: after a broken request nobody knows where the next
  * one begins. */
@@ -245,10 +245,10 @@ static void http1_connection_refuse(struct http1_connection *http1, unsigned sta
     if (http1->exchange.id != 0)
         exchanges_remove(http1->host->exchanges, &http1->exchange);
     else /* its head was not seen whole */
-        note_request_id(http1);
+        http1_note_request_id(http1);
     http1->last = true;
     http1->host->counts.n_refused++;
-    send_whole(http1, &reply);
+    http1_send_whole(http1, &reply);
     connection_linger(http1->connection);
 }
 
@@ -275,7 +275,7 @@ static void http1_connection_begin(struct http1_connection *http1) {
     http1->last = !parser->keep_alive || host->config.one_request;
     http1->chunked = false;
     http1->began_ns = http1->exchange.received_ns;
-    note_request_id(http1);
+    http1_note_request_id(http1);
     if (exchanges_add(host->exchanges, &http1->exchange) != STATUS_OK) {
         http1_connection_refuse(http1, 503, "too many requests are open; try again later");
         return;
@@ -287,12 +287,12 @@ static void http1_connection_begin(struct http1_connection *http1) {
         http1_connection_refuse(http1, 503, "too many requests are open; try again later");
         return;
     }
-    if (is_open(http1) && http1->state == STATE_READING &&
+    if (http1_is_open(http1) && http1->state == STATE_READING &&
         !http1_limit_body(parser, http1->exchange.body_max))
         http1_connection_refuse(http1, 413, "the body is too large");
 }
 
-static void deliver(struct http1_connection *http1) {
+static void http1_deliver_request(struct http1_connection *http1) {
     struct connection_host *host = http1->host;
     struct exchange *exchange = &http1->exchange;
     uint64_t id = exchange->id;
@@ -308,9 +308,9 @@ static void deliver(struct http1_connection *http1) {
 }
 
 /* A whole request, or the rest of one that was answered at its head. */
-static void complete(struct http1_connection *http1) {
+static void http1_complete_request(struct http1_connection *http1) {
     if (http1->state != STATE_SKIP)
-        deliver(http1);
+        http1_deliver_request(http1);
     else if (http1->host->draining)
         connection_linger(http1->connection);
     else
@@ -318,7 +318,7 @@ static void complete(struct http1_connection *http1) {
 }
 
 /* The parser found a mistake; but who has its answer gets no second one. */
-static void reject(struct http1_connection *http1) {
+static void http1_reject(struct http1_connection *http1) {
     if (http1->state == STATE_SKIP)
         connection_linger(http1->connection);
     else
@@ -326,7 +326,7 @@ static void reject(struct http1_connection *http1) {
 }
 
 /* All bodies together have a bound: what came of this one counts from its arrival on. */
-static void charge(struct http1_connection *http1) {
+static void http1_charge_bytes(struct http1_connection *http1) {
     struct connection_host *host = http1->host;
     if (http1->state != STATE_READING || http1->exchange.id == 0 ||
         exchanges_charge_body(host->exchanges, &http1->exchange, http1->parser.body.n))
@@ -337,8 +337,8 @@ static void charge(struct http1_connection *http1) {
 }
 
 /* After a reply's end, and once no caller can look at the request any more. */
-static void read_next(struct http1_connection *http1) {
-    if (http1->state != STATE_ENDED || !has_room(http1))
+static void http1_read_next(struct http1_connection *http1) {
+    if (http1->state != STATE_ENDED || !http1_has_room(http1))
         return;
     http1_reset(&http1->parser);
     http1->forget = false;
@@ -347,7 +347,7 @@ static void read_next(struct http1_connection *http1) {
 
 /* While all drains: nobody waits for an answer here. On a connection that is new its first bytes are
  * on their way. */
-static void end_if_drained(struct http1_connection *http1) {
+static void http1_end_if_drained(struct http1_connection *http1) {
     const struct connection_host *host = http1->host;
     if (host->draining && connection_is_idle(http1->connection) &&
         (http1->used ||
@@ -355,13 +355,13 @@ static void end_if_drained(struct http1_connection *http1) {
         connection_close(http1->connection);
 }
 
-static bool reads(const struct http1_connection *http1) {
-    return is_open(http1) && (http1->state == STATE_READING || http1->state == STATE_SKIP);
+static bool http1_reads(const struct http1_connection *http1) {
+    return http1_is_open(http1) && (http1->state == STATE_READING || http1->state == STATE_SKIP);
 }
 
 /* The client has shown that it knows: by the beginning of HTTP/2's preface, which is eaten. Only as
  * the first bytes of a connection does it count. From here on our state is gone. */
-static void speak_http2(struct http1_connection *http1, const char *bytes, size_t n) {
+static void conn_speak_http2(struct http1_connection *http1, const char *bytes, size_t n) {
     static const char eaten[] = "PRI * HTTP/2.0\r\n\r\n";
     struct connection *connection = http1->connection;
     if (http1->used || http1->host->config.one_request) {
@@ -374,40 +374,40 @@ static void speak_http2(struct http1_connection *http1, const char *bytes, size_
 }
 
 /* Parses and delivers until the bytes are used or a request is out. Answers how many were used. */
-static size_t feed(struct http1_connection *http1, const char *bytes, size_t n) {
+static size_t http1_feed_parser(struct http1_connection *http1, const char *bytes, size_t n) {
     size_t at = 0;
     enum http1_event event = HTTP1_MORE;
     while (at < n || event == HTTP1_HEAD) {
         size_t used = 0;
-        read_next(http1);
-        if (!reads(http1))
+        http1_read_next(http1);
+        if (!http1_reads(http1))
             break;
         bool fresh = !http1_started(&http1->parser);
         event = http1_feed(&http1->parser, bytes + at, n - at, &used);
         if (fresh || http1_has_head(&http1->parser)) /* a head has one time for all of it */
             http1->since_ns = loop_now_ns(http1->host->loop);
         at += used;
-        charge(http1);
-        if (!reads(http1))
+        http1_charge_bytes(http1);
+        if (!http1_reads(http1))
             break;
         if (event == HTTP1_HEAD) {
             http1_connection_begin(http1);
         } else if (event == HTTP1_REQUEST) {
-            complete(http1);
+            http1_complete_request(http1);
         } else if (event == HTTP1_CONTINUE) {
             connection_send(http1->connection, "HTTP/1.1 100 Continue\r\n\r\n", 25);
         } else if (event == HTTP1_PREFACE) {
-            speak_http2(http1, bytes + at, n - at);
+            conn_speak_http2(http1, bytes + at, n - at);
             return n;
         } else if (event == HTTP1_BAD) {
-            reject(http1);
+            http1_reject(http1);
         }
     }
     return at;
 }
 
 /* Keeps what a client sent ahead; when that is too much, it has to wait. */
-static void keep(struct http1_connection *http1, const char *bytes, size_t n) {
+static void http1_keep_bytes(struct http1_connection *http1, const char *bytes, size_t n) {
     buf_append(&http1->input, bytes, n);
     if (buf_status(&http1->input) != STATUS_OK)
         connection_close(http1->connection);
@@ -415,7 +415,7 @@ static void keep(struct http1_connection *http1, const char *bytes, size_t n) {
         stream_pause(http1->connection->stream, true);
 }
 
-static enum status conn_open(struct connection *connection) {
+static enum status http1_conn_open(struct connection *connection) {
     struct http1_connection *http1 = connection->state;
     http1->connection = connection;
     http1->host = connection->host;
@@ -433,19 +433,19 @@ static bool wants_http2(struct http1_connection *http1) {
     return name && strcmp(name, "h2") == 0;
 }
 
-static void conn_data(struct connection *connection, const char *bytes, size_t n) {
+static void http1_conn_data(struct connection *connection, const char *bytes, size_t n) {
     struct http1_connection *http1 = connection->state;
     if (wants_http2(http1)) {
         if (connection_become(connection, &http2_protocol) == STATUS_OK)
             http2_protocol.data(connection, bytes, n);
         return;
     }
-    size_t used = http1->input.n > 0 ? 0 : feed(http1, bytes, n);
-    if (used < n && is_open(http1))
-        keep(http1, bytes + used, n - used);
+    size_t used = http1->input.n > 0 ? 0 : http1_feed_parser(http1, bytes, n);
+    if (used < n && http1_is_open(http1))
+        http1_keep_bytes(http1, bytes + used, n - used);
 }
 
-static void conn_drained(struct connection *connection) {
+static void http1_conn_drained(struct connection *connection) {
     struct http1_connection *http1 = connection->state;
     bool refused = http1->refused;
     http1->refused = false;
@@ -455,13 +455,13 @@ static void conn_drained(struct connection *connection) {
         http1->exchange.drained(&http1->exchange);
 }
 
-static void conn_gone(struct connection *connection) {
+static void http1_conn_gone(struct connection *connection) {
     struct http1_connection *http1 = connection->state;
     if (http1->state == STATE_BUSY)
         http1->host->counts.n_gone++;
 }
 
-static void forget_request(struct http1_connection *http1) {
+static void http1_forget_request(struct http1_connection *http1) {
     http1->forget = false;
     exchanges_forget_request(http1->host->exchanges, &http1->exchange);
     http1_reset(&http1->parser);
@@ -469,17 +469,17 @@ static void forget_request(struct http1_connection *http1) {
 
 /* Reads on after a reply's end. Doing it here and not in exchange_end() keeps a client that
  * pipelines from growing our stack. */
-static void conn_turn(struct connection *connection) {
+static void http1_conn_turn(struct connection *connection) {
     struct http1_connection *http1 = connection->state;
-    read_next(http1);
+    http1_read_next(http1);
     if (http1->forget && http1->state == STATE_BUSY)
-        forget_request(http1);
+        http1_forget_request(http1);
     if (http1->input.n == 0)
-        end_if_drained(http1); /* its reply was out, but not yet followed by reading on */
+        http1_end_if_drained(http1); /* its reply was out, but not yet followed by reading on */
     if (http1->state != STATE_READING || http1->input.n == 0)
         return;
-    size_t used = feed(http1, http1->input.data, http1->input.n);
-    if (!is_open(http1))
+    size_t used = http1_feed_parser(http1, http1->input.data, http1->input.n);
+    if (!http1_is_open(http1))
         return;
     buf_consume(&http1->input, used);
     if (http1->input.n == 0)
@@ -488,25 +488,25 @@ static void conn_turn(struct connection *connection) {
         stream_pause(connection->stream, false);
 }
 
-static bool body_is_late(const struct http1_connection *http1, uint64_t now_ns) {
+static bool http1_body_is_late(const struct http1_connection *http1, uint64_t now_ns) {
     return host_body_is_late(http1->host, now_ns, http1->began_ns, http1->since_ns,
                              http1->parser.body_seen);
 }
 
-static void conn_check_time(struct connection *connection, uint64_t now_ns) {
+static void http1_conn_check_time(struct connection *connection, uint64_t now_ns) {
     struct http1_connection *http1 = connection->state;
     const struct listener_config *config = &http1->host->config;
-    if (stream_pending(connection->stream) > 0 || !reads(http1))
+    if (stream_pending(connection->stream) > 0 || !http1_reads(http1))
         return;
     if (!http1->used)
-        end_if_drained(http1);
-    if (!is_open(http1))
+        http1_end_if_drained(http1);
+    if (!http1_is_open(http1))
         return;
     if (!http1_started(&http1->parser)) {
         if (host_passed(now_ns, http1->since_ns, config->idle_ns))
             connection_close(connection);
     } else if (http1_has_head(&http1->parser)
-                   ? body_is_late(http1, now_ns)
+                   ? http1_body_is_late(http1, now_ns)
                    : host_passed(now_ns, http1->since_ns, config->head_ns)) {
         http1->host->counts.n_timeouts++;
         if (http1->state == STATE_SKIP)
@@ -516,22 +516,22 @@ static void conn_check_time(struct connection *connection, uint64_t now_ns) {
     }
 }
 
-static bool conn_is_idle(const struct connection *connection) {
+static bool http1_conn_is_idle(const struct connection *connection) {
     const struct http1_connection *http1 = connection->state;
     return http1->state == STATE_READING && !http1_started(&http1->parser);
 }
 
 /* Who is being answered is closed with its reply. */
-static void conn_drain(struct connection *connection) {
-    end_if_drained(connection->state);
+static void http1_conn_drain(struct connection *connection) {
+    http1_end_if_drained(connection->state);
 }
 
-static void conn_close(struct connection *connection) {
+static void http1_conn_close(struct connection *connection) {
     struct http1_connection *http1 = connection->state;
     exchanges_lose(http1->host->exchanges, &http1->exchange);
 }
 
-static void conn_fini(struct connection *connection) {
+static void http1_conn_fini(struct connection *connection) {
     struct http1_connection *http1 = connection->state;
     http1_fini(&http1->parser);
     buf_fini(&http1->input);
@@ -539,14 +539,14 @@ static void conn_fini(struct connection *connection) {
 
 const struct protocol http1_protocol = {
     .state_size = sizeof(struct http1_connection),
-    .open = conn_open,
-    .data = conn_data,
-    .drained = conn_drained,
-    .gone = conn_gone,
-    .turn = conn_turn,
-    .check_time = conn_check_time,
-    .is_idle = conn_is_idle,
-    .drain = conn_drain,
-    .close = conn_close,
-    .fini = conn_fini,
+    .open = http1_conn_open,
+    .data = http1_conn_data,
+    .drained = http1_conn_drained,
+    .gone = http1_conn_gone,
+    .turn = http1_conn_turn,
+    .check_time = http1_conn_check_time,
+    .is_idle = http1_conn_is_idle,
+    .drain = http1_conn_drain,
+    .close = http1_conn_close,
+    .fini = http1_conn_fini,
 };

@@ -14,7 +14,7 @@ bool http1_refuse(struct http1 *http1, unsigned status, const char *reason) {
     return false;
 }
 
-static bool parse_target(struct http1 *http1, char *text) {
+static bool http1_parse_target(struct http1 *http1, char *text) {
     struct target target;
     if (strcmp(http1->method, "CONNECT") == 0)
         return http1_refuse(http1, 501, target_no_proxy);
@@ -27,7 +27,7 @@ static bool parse_target(struct http1 *http1, char *text) {
     return true;
 }
 
-static bool parse_version(struct http1 *http1, const char *version) {
+static bool http1_parse_version(struct http1 *http1, const char *version) {
     if (strncmp(version, "HTTP/", 5) != 0 || strlen(version) != 8 || version[6] != '.' ||
         !strchr("0123456789", version[5]) || !strchr("0123456789", version[7]))
         return http1_refuse(http1, 400, "the request line has no HTTP version");
@@ -37,7 +37,7 @@ static bool parse_version(struct http1 *http1, const char *version) {
     return true;
 }
 
-static bool parse_request_line(struct http1 *http1, char *line, bool *preface) {
+static bool http1_parse_request_line(struct http1 *http1, char *line, bool *preface) {
     char *target = strchr(line, ' ');
     char *version = target ? strchr(target + 1, ' ') : NULL;
     if (!version || strchr(version + 1, ' '))
@@ -51,9 +51,9 @@ static bool parse_request_line(struct http1 *http1, char *line, bool *preface) {
     if (!target_is_token(line, strlen(line)))
         return http1_refuse(http1, 400, "the method is not a token");
     http1->method = line;
-    if (!parse_version(http1, version))
+    if (!http1_parse_version(http1, version))
         return false;
-    return parse_target(http1, target);
+    return http1_parse_target(http1, target);
 }
 
 bool http1_parse_field(struct http1 *http1, char *line, size_t n, struct header *field) {
@@ -82,7 +82,8 @@ bool http1_parse_field(struct http1 *http1, char *line, size_t n, struct header 
 }
 
 /* The field of that name if there is exactly one or none. False: there are several. */
-static bool find_single(const struct http1 *http1, const char *name, const char **value) {
+static bool http1_find_single_header(const struct http1 *http1, const char *name,
+                                     const char **value) {
     *value = NULL;
     for (unsigned i = 0; i < http1->n_fields; i++) {
         if (strcasecmp(http1->fields[i].name, name) != 0)
@@ -94,9 +95,9 @@ static bool find_single(const struct http1 *http1, const char *name, const char 
     return true;
 }
 
-static bool check_host(struct http1 *http1) {
+static bool http1_check_host(struct http1 *http1) {
     const char *host;
-    if (!find_single(http1, "host", &host))
+    if (!http1_find_single_header(http1, "host", &host))
         return http1_refuse(http1, 400, "there are two Host fields");
     if (!host)
         return http1->minor == 0 || http1_refuse(http1, 400, "HTTP/1.1 needs a Host field");
@@ -105,8 +106,8 @@ static bool check_host(struct http1 *http1) {
 
 /* Walks the comma-separated elements of all fields of one name. Start with *at = 0 and *rest =
  * NULL. Answers false at the end; empty elements are answered too. */
-static bool next_element(const struct http1 *http1, const char *name, unsigned *at,
-                         const char **rest, const char **element, size_t *n) {
+static bool http1_next_element(const struct http1 *http1, const char *name, unsigned *at,
+                               const char **rest, const char **element, size_t *n) {
     while (!*rest) {
         if (*at == http1->n_fields)
             return false;
@@ -124,17 +125,17 @@ static bool next_element(const struct http1 *http1, const char *name, unsigned *
     return true;
 }
 
-static bool is_word(const char *element, size_t n, const char *word) {
+static bool http1_is_word(const char *element, size_t n, const char *word) {
     return n == strlen(word) && strncasecmp(element, word, n) == 0;
 }
 
-static bool check_transfer_coding(struct http1 *http1) {
+static bool http1_check_transfer_coding(struct http1 *http1) {
     unsigned at = 0, n_chunked = 0, n_other = 0;
     const char *rest = NULL, *element;
     size_t n;
     bool last_chunked = false;
-    while (next_element(http1, "transfer-encoding", &at, &rest, &element, &n)) {
-        last_chunked = is_word(element, n, "chunked");
+    while (http1_next_element(http1, "transfer-encoding", &at, &rest, &element, &n)) {
+        last_chunked = http1_is_word(element, n, "chunked");
         n_chunked += last_chunked;
         n_other += !last_chunked;
     }
@@ -152,10 +153,10 @@ static bool check_transfer_coding(struct http1 *http1) {
     return true;
 }
 
-static bool check_length(struct http1 *http1) {
+static bool http1_check_length(struct http1 *http1) {
     const char *text;
     uint64_t length = 0;
-    if (!find_single(http1, "content-length", &text))
+    if (!http1_find_single_header(http1, "content-length", &text))
         return http1_refuse(http1, 400, "there are two Content-Length fields");
     if (!text)
         return true;
@@ -171,25 +172,25 @@ static bool check_length(struct http1 *http1) {
     return true;
 }
 
-static bool check_expectation(struct http1 *http1) {
+static bool http1_check_expectation(struct http1 *http1) {
     unsigned at = 0;
     const char *rest = NULL, *element;
     size_t n;
-    while (next_element(http1, "expect", &at, &rest, &element, &n)) {
-        if (!is_word(element, n, "100-continue"))
+    while (http1_next_element(http1, "expect", &at, &rest, &element, &n)) {
+        if (!http1_is_word(element, n, "100-continue"))
             return http1_refuse(http1, 417, "no expectation but 100-continue is met");
         http1->expects_continue = http1->minor == 1; /* RFC 9110, 10.1.1: ignored in HTTP/1.0 */
     }
     return true;
 }
 
-static void find_connection(struct http1 *http1) {
+static void http1_find_connection(struct http1 *http1) {
     unsigned at = 0;
     const char *rest = NULL, *element;
     size_t n;
     http1->keep_alive = http1->minor == 1;
-    while (next_element(http1, "connection", &at, &rest, &element, &n))
-        if (is_word(element, n, "close"))
+    while (http1_next_element(http1, "connection", &at, &rest, &element, &n))
+        if (http1_is_word(element, n, "close"))
             http1->keep_alive = false;
 }
 
@@ -205,7 +206,7 @@ bool http1_parse_head(struct http1 *http1, bool *preface) {
         return http1_refuse(http1, 431, "there are too many header fields");
     char *stop = strchr(line, '\r');
     *stop = 0;
-    if (!parse_request_line(http1, line, preface))
+    if (!http1_parse_request_line(http1, line, preface))
         return false;
     if (*preface)
         return n_lines == 1 || http1_refuse(http1, 400, "HTTP/2 begins with its preface alone");
@@ -219,7 +220,7 @@ bool http1_parse_head(struct http1 *http1, bool *preface) {
             return false;
         http1->n_fields++;
     }
-    find_connection(http1);
-    return check_host(http1) && check_transfer_coding(http1) && check_length(http1) &&
-           check_expectation(http1);
+    http1_find_connection(http1);
+    return http1_check_host(http1) && http1_check_transfer_coding(http1) &&
+           http1_check_length(http1) && http1_check_expectation(http1);
 }

@@ -15,11 +15,11 @@
 #define TOTAL_TIMES 4u    /* output_bytes_max, for all streams of a connection */
 #define SHARE_TIMES 3u    /* reply_bytes_share, for all streams of a connection */
 
-static struct http2_stream *of(const struct exchange *exchange) {
+static struct http2_stream *http2_of(const struct exchange *exchange) {
     return list_entry(exchange, struct http2_stream, exchange);
 }
 
-static void put_name(struct buf *out, const char *name) {
+static void http2_put_header_name(struct buf *out, const char *name) {
     size_t at = out->n;
     buf_puts(out, name);
     for (; at < out->n; at++)
@@ -35,18 +35,18 @@ struct fields {
     struct buf *text; /* borrowed */
 };
 
-static void add_field(struct fields *fields, const char *name, const char *value) {
+static void http2_add_field(struct fields *fields, const char *name, const char *value) {
     ASSERT(fields->n < FIELDS_MAX);
     size_t i = fields->n++;
     fields->at[i] = fields->text->n;
-    put_name(fields->text, name);
+    http2_put_header_name(fields->text, name);
     fields->nv[i] = (nghttp2_nv){.namelen = fields->text->n - fields->at[i]};
     host_put_value(fields->text, value);
     fields->nv[i].valuelen = fields->text->n - fields->at[i] - fields->nv[i].namelen;
 }
 
 /* False: out of memory. */
-static bool point_fields(struct fields *fields) {
+static bool http2_point_fields(struct fields *fields) {
     for (size_t i = 0; i < fields->n; i++) {
         fields->nv[i].name = (uint8_t *)fields->text->data + fields->at[i];
         fields->nv[i].value = fields->nv[i].name + fields->nv[i].namelen;
@@ -65,7 +65,7 @@ void http2_count_output(struct http2_stream *stream, size_t more, size_t less) {
     stream->n_shared = n;
 }
 
-static void drop_output(struct http2_stream *stream) {
+static void http2_drop_own_output(struct http2_stream *stream) {
     size_t n = http2_stream_pending(stream);
     buf_fini(&stream->out);
     stream->sent = 0;
@@ -74,7 +74,7 @@ static void drop_output(struct http2_stream *stream) {
 
 void http2_drop_output(struct http2_connection *http2) {
     list_each(link, &http2->streams) {
-        drop_output(list_entry(link, struct http2_stream, link));
+        http2_drop_own_output(list_entry(link, struct http2_stream, link));
     }
 }
 
@@ -87,13 +87,13 @@ bool http2_has_room(const struct http2_connection *http2) {
 
 void http2_reset(struct http2_stream *stream, uint32_t code) {
     stream->state = HTTP2_ENDED;
-    drop_output(stream);
+    http2_drop_own_output(stream);
     stream->http2->failed |=
         nghttp2_submit_rst_stream(stream->http2->session, NGHTTP2_FLAG_NONE, stream->id, code) != 0;
     connection_kick(stream->http2->connection);
 }
 
-static void submit_trailers(struct http2_stream *stream) {
+static void http2_submit_trailers(struct http2_stream *stream) {
     nghttp2_nv nv[FIELDS_MAX];
     char *at = stream->trailers.data;
     for (unsigned i = 0; i < stream->n_trailers; i++) {
@@ -107,8 +107,8 @@ static void submit_trailers(struct http2_stream *stream) {
 }
 
 /* nghttp2 asks for at most `room` bytes: the windows and a frame hold no more. */
-static ssize_t provide(nghttp2_session *session, int32_t id, uint8_t *bytes, size_t room,
-                       uint32_t *flags, nghttp2_data_source *source, void *user) {
+static ssize_t http2_provide_body(nghttp2_session *session, int32_t id, uint8_t *bytes, size_t room,
+                                  uint32_t *flags, nghttp2_data_source *source, void *user) {
     struct http2_stream *stream = source->ptr;
     size_t pending = http2_stream_pending(stream);
     size_t n = pending < room ? pending : room;
@@ -125,7 +125,7 @@ static ssize_t provide(nghttp2_session *session, int32_t id, uint8_t *bytes, siz
         *flags |= NGHTTP2_DATA_FLAG_EOF;
         if (stream->n_trailers > 0) {
             *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
-            submit_trailers(stream);
+            http2_submit_trailers(stream);
         }
     }
     return (ssize_t)n;
@@ -156,47 +156,48 @@ int http2_send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8_
     return 0;
 }
 
-static char digit(unsigned number) {
+static char status_digit(unsigned number) {
     return (char)('0' + number % 10);
 }
 
 /* Queues the head of a reply. With `body` its output follows, else it is all. */
-static void submit_head(struct http2_stream *stream, const struct exchange_reply *reply,
-                        const char *length, bool body) {
+static void http2_submit_head(struct http2_stream *stream, const struct exchange_reply *reply,
+                              const char *length, bool body) {
     struct http2_connection *http2 = stream->http2;
     struct fields fields;
     fields.n = 0;
     fields.text = &http2->host->scratch;
     buf_clear(fields.text);
-    const char status[] = {digit(reply->status / 100), digit(reply->status / 10),
-                           digit(reply->status), 0};
-    add_field(&fields, ":status", status);
-    add_field(&fields, "date", host_date(http2->host));
+    const char status[] = {status_digit(reply->status / 100), status_digit(reply->status / 10),
+                           status_digit(reply->status), 0};
+    http2_add_field(&fields, ":status", status);
+    http2_add_field(&fields, "date", host_date(http2->host));
     if (reply->content_type)
-        add_field(&fields, "content-type", reply->content_type);
+        http2_add_field(&fields, "content-type", reply->content_type);
     if (length)
-        add_field(&fields, "content-length", length);
-    add_field(&fields, "x-request-id", stream->request_id);
+        http2_add_field(&fields, "content-length", length);
+    http2_add_field(&fields, "x-request-id", stream->request_id);
     /* It never comes again: in HPACK's table it would take the place of what does. */
     fields.nv[fields.n - 1].flags = NGHTTP2_NV_FLAG_NO_INDEX;
     for (unsigned i = 0; i < reply->n_headers; i++)
-        add_field(&fields, reply->headers[i].name, reply->headers[i].value);
-    nghttp2_data_provider provider = {.source.ptr = stream, .read_callback = provide};
+        http2_add_field(&fields, reply->headers[i].name, reply->headers[i].value);
+    nghttp2_data_provider provider = {.source.ptr = stream, .read_callback = http2_provide_body};
     stream->answered = true;
-    if (!point_fields(&fields) || nghttp2_submit_response(http2->session, stream->id, fields.nv,
-                                                          fields.n, body ? &provider : NULL) != 0)
+    if (!http2_point_fields(&fields) ||
+        nghttp2_submit_response(http2->session, stream->id, fields.nv, fields.n,
+                                body ? &provider : NULL) != 0)
         http2->failed = true;
     connection_kick(http2->connection);
 }
 
-static void end_exchange(struct http2_stream *stream) {
+static void http2_end_exchange(struct http2_stream *stream) {
     stream->state = HTTP2_ENDED;
     stream->complete = true;
     if (stream->exchange.id != 0)
         exchanges_remove(stream->http2->host->exchanges, &stream->exchange);
 }
 
-static void tell_session(struct http2_stream *stream) {
+static void http2_tell_session(struct http2_stream *stream) {
     if (stream->waits) {
         stream->waits = false;
         if (nghttp2_session_resume_data(stream->http2->session, stream->id) != 0)
@@ -206,7 +207,7 @@ static void tell_session(struct http2_stream *stream) {
 }
 
 /* False: out of memory; nothing was added. */
-static bool add_output(struct http2_stream *stream, const void *bytes, size_t n) {
+static bool http2_add_output(struct http2_stream *stream, const void *bytes, size_t n) {
     if (http2_stream_pending(stream) == 0)
         stream->progress_ns = loop_now_ns(stream->http2->host->loop);
     if (stream->sent > stream->out.n / 2) {
@@ -224,10 +225,10 @@ static bool add_output(struct http2_stream *stream, const void *bytes, size_t n)
 }
 
 /* A body that is a buffer of the caller's moves, it is not copied. */
-static bool add_body(struct http2_stream *stream, const struct exchange_reply *reply) {
+static bool http2_add_body(struct http2_stream *stream, const struct exchange_reply *reply) {
     stream->is_reply = true;
     if (!reply->body_buf)
-        return add_output(stream, reply->body, reply->n_body);
+        return http2_add_output(stream, reply->body, reply->n_body);
     stream->progress_ns = loop_now_ns(stream->http2->host->loop);
     stream->out = *reply->body_buf;
     stream->out.limit = 0;
@@ -238,11 +239,11 @@ static bool add_body(struct http2_stream *stream, const struct exchange_reply *r
 }
 
 /* Until the last byte of the body is out. */
-static void keep_trailers(struct http2_stream *stream, const struct header *trailers,
-                          unsigned n_trailers) {
+static void http2_keep_trailers(struct http2_stream *stream, const struct header *trailers,
+                                unsigned n_trailers) {
     ASSERT(n_trailers <= FIELDS_MAX);
     for (unsigned i = 0; i < n_trailers; i++) {
-        put_name(&stream->trailers, trailers[i].name);
+        http2_put_header_name(&stream->trailers, trailers[i].name);
         buf_putc(&stream->trailers, 0);
         host_put_value(&stream->trailers, trailers[i].value);
         buf_putc(&stream->trailers, 0);
@@ -254,35 +255,35 @@ static void keep_trailers(struct http2_stream *stream, const struct header *trai
 
 /* A stream may run for minutes, and a reply wait for its client: the memory of what it answers goes
  * once no caller sees it. */
-static void forget_request(struct http2_stream *stream) {
+static void http2_forget_request(struct http2_stream *stream) {
     stream->http2->n_forget += !stream->forget;
     stream->forget = true;
     connection_kick(stream->http2->connection);
 }
 
-static void answer(struct http2_stream *stream, const struct exchange_reply *reply) {
+static void http2_submit_reply(struct http2_stream *stream, const struct exchange_reply *reply) {
     size_t n = reply->body_buf ? reply->body_buf->n : reply->n_body;
     bool may = reply->status != 204 && reply->status != 304 && reply->status >= 200;
     bool body = may && n > 0 && !stream->head_only;
     char length[24];
     snprintf(length, sizeof length, "%zu", n);
-    if (body && !add_body(stream, reply)) {
+    if (body && !http2_add_body(stream, reply)) {
         http2_reset(stream, NGHTTP2_INTERNAL_ERROR);
         return;
     }
     if (body)
-        keep_trailers(stream, reply->trailers, reply->n_trailers);
-    submit_head(stream, reply, may && n > 0 ? length : NULL, body);
-    end_exchange(stream);
-    forget_request(stream);
+        http2_keep_trailers(stream, reply->trailers, reply->n_trailers);
+    http2_submit_head(stream, reply, may && n > 0 ? length : NULL, body);
+    http2_end_exchange(stream);
+    http2_forget_request(stream);
 }
 
-static enum status exch_reply(struct exchange *exchange, const struct exchange_reply *reply) {
-    struct http2_stream *stream = of(exchange);
+static enum status http2_exch_reply(struct exchange *exchange, const struct exchange_reply *reply) {
+    struct http2_stream *stream = http2_of(exchange);
     struct connection_host *host = stream->http2->host;
     size_t n = reply->body_buf ? reply->body_buf->n : reply->n_body;
     if (stream->head_only || exchanges_may_reply(host->exchanges, n)) {
-        answer(stream, reply);
+        http2_submit_reply(stream, reply);
     } else {
         host->counts.n_unread++;
         http2_refuse(stream, 503, host_output_is_full);
@@ -321,10 +322,10 @@ void http2_refuse(struct http2_stream *stream, unsigned status, const char *reas
                                              .content_type = GRPC_CONTENT_TYPE,
                                              .headers = headers,
                                              .n_headers = sizeof headers / sizeof *headers};
-        answer(stream, &reply);
+        http2_submit_reply(stream, &reply);
     } else {
         const struct exchange_reply reply = host_refusal(status, reason, text);
-        answer(stream, &reply);
+        http2_submit_reply(stream, &reply);
     }
 }
 
@@ -335,17 +336,17 @@ void http2_send_continue(struct http2_stream *stream) {
     connection_kick(stream->http2->connection);
 }
 
-static enum status exch_begin(struct exchange *exchange, const struct exchange_reply *reply) {
-    struct http2_stream *stream = of(exchange);
+static enum status http2_exch_begin(struct exchange *exchange, const struct exchange_reply *reply) {
+    struct http2_stream *stream = http2_of(exchange);
     ASSERT(stream->state == HTTP2_OUT); /* a gate has no streams to answer with */
-    submit_head(stream, reply, NULL, true);
-    forget_request(stream);
+    http2_submit_head(stream, reply, NULL, true);
+    http2_forget_request(stream);
     return STATUS_OK;
 }
 
 /* A stream is bounded, and all of a connection's together; but each may have its share of that, or
  * those whose windows are shut would silence the others. */
-static bool has_room(const struct http2_stream *stream, size_t n) {
+static bool http2_reply_has_room(const struct http2_stream *stream, size_t n) {
     const struct listener_config *config = &stream->http2->host->config;
     size_t own = http2_stream_pending(stream), bound = config->output_bytes_max;
     size_t total = TOTAL_TIMES * bound, share = total / config->n_streams_max;
@@ -358,40 +359,40 @@ static bool has_room(const struct http2_stream *stream, size_t n) {
     return stream->http2->out_bytes + n <= total || own + n <= share;
 }
 
-static enum status exch_write(struct exchange *exchange, const void *bytes, size_t n) {
-    struct http2_stream *stream = of(exchange);
+static enum status http2_exch_write(struct exchange *exchange, const void *bytes, size_t n) {
+    struct http2_stream *stream = http2_of(exchange);
     if (stream->head_only)
         return STATUS_OK;
-    if (!has_room(stream, n)) {
+    if (!http2_reply_has_room(stream, n)) {
         stream->http2->n_refused += !stream->refused;
         stream->refused = true;
         return STATUS_BUSY;
     }
-    if (add_output(stream, bytes, n))
-        tell_session(stream);
+    if (http2_add_output(stream, bytes, n))
+        http2_tell_session(stream);
     else
         http2_reset(stream, NGHTTP2_INTERNAL_ERROR);
     return STATUS_OK;
 }
 
-static void exch_end(struct exchange *exchange, const struct header *trailers,
-                     unsigned n_trailers) {
-    struct http2_stream *stream = of(exchange);
-    keep_trailers(stream, trailers, n_trailers);
-    end_exchange(stream);
-    tell_session(stream);
+static void http2_exch_end(struct exchange *exchange, const struct header *trailers,
+                           unsigned n_trailers) {
+    struct http2_stream *stream = http2_of(exchange);
+    http2_keep_trailers(stream, trailers, n_trailers);
+    http2_end_exchange(stream);
+    http2_tell_session(stream);
 }
 
-static void exch_abort(struct exchange *exchange) {
-    struct http2_stream *stream = of(exchange);
+static void http2_exch_abort(struct exchange *exchange) {
+    struct http2_stream *stream = http2_of(exchange);
     exchange->gone = NULL; /* who aborts knows */
     exchanges_remove(stream->http2->host->exchanges, exchange);
     http2_reset(stream, NGHTTP2_INTERNAL_ERROR);
 }
 
-static size_t exch_pending(const struct exchange *exchange) {
-    return http2_stream_pending(of(exchange));
+static size_t http2_exch_pending(const struct exchange *exchange) {
+    return http2_stream_pending(http2_of(exchange));
 }
 
-const struct exchange_ops http2_ops = {exch_reply, exch_begin, exch_write,
-                                       exch_end,   exch_abort, exch_pending};
+const struct exchange_ops http2_ops = {http2_exch_reply, http2_exch_begin, http2_exch_write,
+                                       http2_exch_end,   http2_exch_abort, http2_exch_pending};

@@ -20,7 +20,8 @@ bool http2_request_bad(struct http2_stream *stream, unsigned status, const char 
 }
 
 /* Where the value of that pseudo field is kept; NULL: it is not of use here (":scheme"). */
-static uint32_t *place_of(struct http2_stream *stream, const char *name, size_t n) {
+static uint32_t *http2_place_of_pseudo_field(struct http2_stream *stream, const char *name,
+                                             size_t n) {
     static const struct {
         const char *name;
         size_t offset;
@@ -54,7 +55,7 @@ void http2_request_field(struct http2_stream *stream, const char *name, size_t n
         return;
     buf_append(&stream->text, name, n_name);
     buf_putc(&stream->text, 0);
-    uint32_t *place = pseudo ? place_of(stream, name, n_name) : NULL;
+    uint32_t *place = pseudo ? http2_place_of_pseudo_field(stream, name, n_name) : NULL;
     if (place)
         *place = (uint32_t)stream->text.n;
     buf_append(&stream->text, value, n_value);
@@ -63,7 +64,7 @@ void http2_request_field(struct http2_stream *stream, const char *name, size_t n
 }
 
 /* Puts the fields into an array, the authority among them as the Host field it stands for. */
-static bool point_fields(struct http2_stream *stream) {
+static bool http2_point_request_fields(struct http2_stream *stream) {
     stream->fields = calloc(stream->n_fields + 1, sizeof *stream->fields);
     if (!stream->fields || buf_status(&stream->text) != STATUS_OK)
         return http2_request_bad(stream, 503, "out of memory");
@@ -83,7 +84,7 @@ static bool point_fields(struct http2_stream *stream) {
 }
 
 /* All values of a host, which may come twice: as the authority and as a field. */
-static bool check_host(struct http2_stream *stream) {
+static bool http2_check_host(struct http2_stream *stream) {
     const char *host = NULL;
     for (unsigned i = 0; i < stream->n_fields; i++) {
         if (strcmp(stream->fields[i].name, "host") != 0)
@@ -98,7 +99,7 @@ static bool check_host(struct http2_stream *stream) {
     return target_is_host(host) || http2_request_bad(stream, 400, "the Host field is not a host");
 }
 
-static bool check_target(struct http2_stream *stream) {
+static bool http2_check_target(struct http2_stream *stream) {
     struct exchange *exchange = &stream->exchange;
     struct target target;
     exchange->method = stream->text.data + stream->method_at;
@@ -116,7 +117,7 @@ static bool check_target(struct http2_stream *stream) {
 
 /* *length: what the head announces; UINT64_MAX: nothing. nghttp2 has checked that it is a number,
  * and will compare it with what comes. */
-static bool check_length(struct http2_stream *stream, uint64_t *length) {
+static bool http2_check_length(struct http2_stream *stream, uint64_t *length) {
     const char *text = exchange_header(&stream->exchange, "content-length");
     uint64_t n = 0;
     *length = UINT64_MAX;
@@ -130,14 +131,14 @@ static bool check_length(struct http2_stream *stream, uint64_t *length) {
            http2_request_bad(stream, 413, "the body is too large");
 }
 
-static bool check_expectation(struct http2_stream *stream, bool *expects) {
+static bool http2_check_expectation(struct http2_stream *stream, bool *expects) {
     const char *text = exchange_header(&stream->exchange, "expect");
     *expects = text != NULL;
     return !text || strcasecmp(text, "100-continue") == 0 ||
            http2_request_bad(stream, 417, "no expectation but 100-continue is met");
 }
 
-static void deliver(struct http2_stream *stream) {
+static void http2_deliver_request(struct http2_stream *stream) {
     struct connection_host *host = stream->http2->host;
     stream->state = HTTP2_OUT;
     stream->exchange.received_ns = loop_now_ns(host->loop);
@@ -145,9 +146,10 @@ static void deliver(struct http2_stream *stream) {
 }
 
 /* Every check of the head; *length and *expects are what it says of the body. */
-static bool check_head(struct http2_stream *stream, uint64_t *length, bool *expects) {
-    return stream->bad_status == 0 && point_fields(stream) && check_target(stream) &&
-           check_host(stream) && check_length(stream, length) && check_expectation(stream, expects);
+static bool http2_check_head(struct http2_stream *stream, uint64_t *length, bool *expects) {
+    return stream->bad_status == 0 && http2_point_request_fields(stream) &&
+           http2_check_target(stream) && http2_check_host(stream) &&
+           http2_check_length(stream, length) && http2_check_expectation(stream, expects);
 }
 
 bool http2_request_head(struct http2_stream *stream) {
@@ -166,7 +168,7 @@ bool http2_request_head(struct http2_stream *stream) {
                                   .n_watches = &stream->http2->connection->n_watches};
     stream->head_only =
         stream->method_at > 0 && strcmp(stream->text.data + stream->method_at, "HEAD") == 0;
-    bool good = check_head(stream, &length, &expects);
+    bool good = http2_check_head(stream, &length, &expects);
     host_request_id(host, exchange_header(exchange, "x-request-id"), stream->request_id);
     if (!good) {
         http2_refuse(stream, stream->bad_status, stream->bad_reason);
@@ -190,7 +192,7 @@ bool http2_request_head(struct http2_stream *stream) {
     else if (expects && !stream->whole)
         http2_send_continue(stream);
     if (stream->state == HTTP2_BODY && exchange->body_piece)
-        deliver(stream);
+        http2_deliver_request(stream);
     return true;
 }
 
@@ -226,7 +228,7 @@ void http2_request_end(struct http2_stream *stream) {
     buf_append(&stream->body, "", 0);
     exchange->body = stream->body.data ? stream->body.data : "";
     exchange->n_body = stream->body.n;
-    deliver(stream);
+    http2_deliver_request(stream);
 }
 
 void http2_request_forget(struct http2_stream *stream) {

@@ -40,7 +40,7 @@ const struct listener_config listener_config_default = {
 };
 
 struct listener {
-    struct connection_host host; /* first: release() casts back */
+    struct connection_host host; /* first: listener_release_slot() casts back */
     struct tcp_listener *tcp;    /* owned */
     struct loop_timer *sweep;    /* owned */
     uint64_t sweep_ns;
@@ -51,7 +51,7 @@ struct listener {
 };
 
 /* A slot that was never used costs no memory but its address: low ones are used first. */
-static struct connection *take_slot(struct listener *listener) {
+static struct connection *listener_take_slot(struct listener *listener) {
     struct list *link = list_first(&listener->idle);
     if (link) {
         list_remove(link);
@@ -62,12 +62,12 @@ static struct connection *take_slot(struct listener *listener) {
     return &listener->pool[listener->n_used++];
 }
 
-static bool has_slot(const struct listener *listener) {
+static bool listener_has_slot(const struct listener *listener) {
     return !list_empty(&listener->idle) ||
            listener->n_used < listener->host.config.n_connections_max;
 }
 
-static void release(struct connection_host *host, struct connection *connection) {
+static void listener_release_slot(struct connection_host *host, struct connection *connection) {
     struct listener *listener = (struct listener *)host;
     list_remove(&connection->link);
     /* Poison: a late use of a freed connection must not look like a live one. */
@@ -81,7 +81,7 @@ static void release(struct connection_host *host, struct connection *connection)
 
 /* Closes the oldest connection that waits for nothing; false: there is none. While all drains each
  * may be one whose request has come and is not read yet. */
-static bool evict(struct listener *listener) {
+static bool listener_evict(struct listener *listener) {
     if (listener->host.draining)
         return false;
     list_each_entry(connection, &listener->live, struct connection, link) {
@@ -96,19 +96,19 @@ static bool evict(struct listener *listener) {
 
 /* When the pool is full, who waits for nothing makes room; if nobody does, new clients wait in the
  * kernel's queue. */
-static void make_room(struct listener *listener) {
+static void listener_make_room(struct listener *listener) {
     tcp_listener_pause(listener->tcp, true);
-    evict(listener);
+    listener_evict(listener);
 }
 
 /* The process is out of descriptors. */
-static bool on_exhausted(void *user) {
-    return evict(user);
+static bool listener_on_exhausted(void *user) {
+    return listener_evict(user);
 }
 
-static void on_accept(void *user, int fd) {
+static void listener_on_accept(void *user, int fd) {
     struct listener *listener = user;
-    struct connection *connection = take_slot(listener);
+    struct connection *connection = listener_take_slot(listener);
     ASSERT(connection); /* accepting is paused while there is none */
     memset(connection, 0, sizeof *connection);
     list_init(&connection->link);
@@ -119,12 +119,12 @@ static void on_accept(void *user, int fd) {
     }
     listener->host.counts.n_open++;
     listener->host.counts.n_accepted++;
-    if (!has_slot(listener))
-        make_room(listener);
+    if (!listener_has_slot(listener))
+        listener_make_room(listener);
     list_push_back(&listener->live, &connection->link);
 }
 
-static void on_sweep(void *user) {
+static void listener_on_sweep(void *user) {
     struct listener *listener = user;
     uint64_t now_ns = loop_now_ns(listener->host.loop);
     list_each(link, &listener->live) {
@@ -134,7 +134,7 @@ static void on_sweep(void *user) {
 }
 
 /* Each connection is looked at this often, so its times are kept to a quarter of the shortest. */
-static uint64_t sweep_interval(const struct listener_config *config) {
+static uint64_t listener_sweep_interval(const struct listener_config *config) {
     uint64_t least = NS_PER_S * 4;
     const uint64_t times[] = {
         config->idle_ns,       config->first_ns,
@@ -159,12 +159,12 @@ enum status listener_new(struct loop *loop, const char *address,
     listener->host = (struct connection_host){.loop = loop,
                                               .config = *config,
                                               .calls = *calls,
-                                              .release = release,
+                                              .release = listener_release_slot,
                                               .random = {random_seed()}};
     heads_init(&listener->host.heads, loop, config->turn_heads_share, config->turn_heads);
     list_init(&listener->idle);
     list_init(&listener->live);
-    listener->sweep_ns = sweep_interval(config);
+    listener->sweep_ns = listener_sweep_interval(config);
     listener->pool = calloc(config->n_connections_max, sizeof *listener->pool);
     enum status status = STATUS_NOMEM;
     error_set(error, STATUS_NOMEM, "out of memory");
@@ -175,13 +175,13 @@ enum status listener_new(struct loop *loop, const char *address,
                                             .body_bytes_max = config->body_memory,
                                             .output_bytes_max = config->output_memory};
     if (listener->pool && exchanges_new(&bounds, &listener->host.exchanges) == STATUS_OK &&
-        loop_timer_new(loop, on_sweep, listener, &listener->sweep) == STATUS_OK)
-        status = tcp_listen(loop, address, on_accept, listener, &listener->tcp, error);
+        loop_timer_new(loop, listener_on_sweep, listener, &listener->sweep) == STATUS_OK)
+        status = tcp_listen(loop, address, listener_on_accept, listener, &listener->tcp, error);
     if (status != STATUS_OK) {
         listener_free(listener);
         return status;
     }
-    tcp_listener_tell_exhausted(listener->tcp, on_exhausted);
+    tcp_listener_tell_exhausted(listener->tcp, listener_on_exhausted);
     loop_timer_after(listener->sweep, listener->sweep_ns);
     *out = listener;
     return STATUS_OK;

@@ -9,20 +9,20 @@
 const char *const target_no_proxy = "this server is not a proxy";
 
 /* RFC 9110, 5.6.2 */
-static bool is_token_byte(unsigned char byte) {
+static bool http_is_token_byte(unsigned char byte) {
     return (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') ||
            (byte >= 'A' && byte <= 'Z') || (byte && strchr("!#$%&'*+-.^_`|~", byte));
 }
 
 bool target_is_token(const char *text, size_t n) {
     for (size_t i = 0; i < n; i++)
-        if (!is_token_byte((unsigned char)text[i]))
+        if (!http_is_token_byte((unsigned char)text[i]))
             return false;
     return n > 0;
 }
 
 /* "." and ".." name what the route table does not: no client needs them, probes send them. */
-static bool has_dot_segment(const char *path) {
+static bool target_has_dot_segment(const char *path) {
     while (*path) {
         path++; /* the '/' */
         size_t n = strcspn(path, "/");
@@ -34,7 +34,7 @@ static bool has_dot_segment(const char *path) {
 }
 
 /* Decodes in place, once: what comes out decides both access and dispatch. */
-static const char *decode_path(char *path) {
+static const char *target_decode_path(char *path) {
     char *out = path;
     for (const char *at = path; *at; at++) {
         int byte = (unsigned char)*at;
@@ -53,14 +53,14 @@ static const char *decode_path(char *path) {
     *out = 0;
     if (!utf8_valid(path, (size_t)(out - path)))
         return "the path is not UTF-8";
-    if (has_dot_segment(path))
+    if (target_has_dot_segment(path))
         return "the path has a '.' or '..' segment";
     return NULL;
 }
 
 /* Skips "http://authority" of the absolute form, which a server must accept (RFC 9112, 3.2.2). The
  * Host field is still required and nothing here depends on either. NULL: neither form. */
-static char *origin_of(char *target) {
+static char *target_origin_of(char *target) {
     size_t scheme = strncasecmp(target, "http://", 7) == 0    ? 7
                     : strncasecmp(target, "https://", 8) == 0 ? 8
                                                               : 0;
@@ -79,7 +79,7 @@ const char *target_read(char *text, bool options, struct target *target) {
     *target = (struct target){.path = text, .query = "", .as_sent = true};
     if (strcmp(text, "*") == 0)
         return options ? NULL : "the target '*' is for OPTIONS alone";
-    char *origin = origin_of(text);
+    char *origin = target_origin_of(text);
     if (!origin)
         return "the request target is neither a path nor a URL";
     char *mark = strchr(origin, '?');
@@ -89,17 +89,17 @@ const char *target_read(char *text, bool options, struct target *target) {
     }
     target->as_sent = origin == text && !strchr(origin, '%');
     target->path = *origin ? origin : "/"; /* "http://host" means its root */
-    return decode_path(origin);
+    return target_decode_path(origin);
 }
 
 /* RFC 3986, 3.2.2: reg-name, IPv6 in brackets, and the port's colon. */
-static bool is_host_byte(unsigned char byte) {
-    return (is_token_byte(byte) && !strchr("#^`|", byte)) || strchr(":[]()=,;", byte);
+static bool target_is_host_byte(unsigned char byte) {
+    return (http_is_token_byte(byte) && !strchr("#^`|", byte)) || strchr(":[]()=,;", byte);
 }
 
 bool target_is_host(const char *host) {
     for (const char *at = host; *at; at++)
-        if (!is_host_byte((unsigned char)*at))
+        if (!target_is_host_byte((unsigned char)*at))
             return false;
     return true;
 }

@@ -58,7 +58,7 @@ enum status(json_get_fail)(const struct json_get *get, enum status status, const
                        field, text);
 }
 
-static enum status wrong(const struct json_get *get) {
+static enum status json_get_wrong(const struct json_get *get) {
     return get->wrong != STATUS_OK ? get->wrong : STATUS_INVALID;
 }
 
@@ -68,7 +68,7 @@ struct shown {
     char text[61];
 };
 
-static int show_value(const char *bytes, size_t n, void *into) {
+static int json_show_value(const char *bytes, size_t n, void *into) {
     struct shown *shown = into;
     size_t n_free = sizeof shown->text - 1 - shown->n;
     size_t n_taken = n < n_free ? n : n_free;
@@ -78,13 +78,14 @@ static int show_value(const char *bytes, size_t n, void *into) {
 }
 
 /* "NAME must be WANTED", and of a file what is there instead. */
-static enum status unlike(const struct json_get *get, const char *name, const char *wanted) {
+static enum status json_get_unlike(const struct json_get *get, const char *name,
+                                   const char *wanted) {
     struct shown shown = {0};
     if (get->file)
-        json_dump_callback(json_object_get(get->object, name), show_value, &shown,
+        json_dump_callback(json_object_get(get->object, name), json_show_value, &shown,
                            JSON_ENCODE_ANY | JSON_COMPACT);
-    return json_get_fail(get, wrong(get), name, "must be %s%s%s", wanted, get->file ? ", not " : "",
-                         shown.text);
+    return json_get_fail(get, json_get_wrong(get), name, "must be %s%s%s", wanted,
+                         get->file ? ", not " : "", shown.text);
 }
 
 enum status json_get_bool(const struct json_get *get, const char *name, bool *value) {
@@ -92,7 +93,7 @@ enum status json_get_bool(const struct json_get *get, const char *name, bool *va
     if (!member)
         return STATUS_OK;
     if (!json_is_boolean(member))
-        return unlike(get, name, "true or false");
+        return json_get_unlike(get, name, "true or false");
     *value = json_is_true(member);
     return STATUS_OK;
 }
@@ -121,10 +122,10 @@ enum status json_get_int(const struct json_get *get, const char *name, int64_t m
     int64_t number;
     bool is_whole = json_get_whole(member, &number);
     if (!is_whole && !json_get_is_huge(member))
-        return unlike(get, name, "an integer");
+        return json_get_unlike(get, name, "an integer");
     if (!is_whole || number < min || number > max) {
         snprintf(range, sizeof range, "between %lld and %lld", (long long)min, (long long)max);
-        return unlike(get, name, range);
+        return json_get_unlike(get, name, range);
     }
     *value = number;
     return STATUS_OK;
@@ -144,11 +145,11 @@ enum status json_get_real(const struct json_get *get, const char *name, double m
     if (!member)
         return STATUS_OK;
     if (!json_is_number(member))
-        return unlike(get, name, "a number");
+        return json_get_unlike(get, name, "a number");
     double number = json_number_value(member);
     if (!(number >= min && number <= max)) {
         snprintf(range, sizeof range, "between %g and %g", min, max);
-        return unlike(get, name, range);
+        return json_get_unlike(get, name, range);
     }
     *value = number;
     return STATUS_OK;
@@ -164,9 +165,9 @@ enum status json_get_text(const struct json_get *get, const char *name, size_t m
     if (!member)
         return STATUS_OK;
     if (!json_is_string(member))
-        return unlike(get, name, "a string");
+        return json_get_unlike(get, name, "a string");
     if (json_string_length(member) > max)
-        return json_get_fail(get, wrong(get), name, "must be at most %zu bytes long", max);
+        return json_get_fail(get, json_get_wrong(get), name, "must be at most %zu bytes long", max);
     *value = (struct span){json_string_value(member), json_string_length(member)};
     return STATUS_OK;
 }
@@ -181,7 +182,7 @@ enum status json_get_string(const struct json_get *get, const char *name, const 
 enum status json_get_object(const struct json_get *get, const char *name, struct json_get *inner) {
     const json_t *member = json_get_member(get, name);
     if (member && !json_is_object(member))
-        return unlike(get, name, "an object");
+        return json_get_unlike(get, name, "an object");
     *inner = *get;
     inner->object = member;
     inner->parent = name;
@@ -194,9 +195,10 @@ enum status json_get_array(const struct json_get *get, const char *name, size_t 
     if (!member)
         return STATUS_OK;
     if (!json_is_array(member))
-        return unlike(get, name, "a list");
+        return json_get_unlike(get, name, "a list");
     if (json_array_size(member) > n_max)
-        return json_get_fail(get, wrong(get), name, "must have at most %zu entries", n_max);
+        return json_get_fail(get, json_get_wrong(get), name, "must have at most %zu entries",
+                             n_max);
     *value = member;
     return STATUS_OK;
 }
@@ -210,27 +212,27 @@ enum status json_get_want(const struct json_get *get, const char *name, bool wan
     return STATUS_OK;
 }
 
-static enum status need(const struct json_get *get, const char *name) {
+static enum status json_get_need(const struct json_get *get, const char *name) {
     return json_get_member(get, name) ? STATUS_OK
-                                      : json_get_fail(get, wrong(get), name, "is missing");
+                                      : json_get_fail(get, json_get_wrong(get), name, "is missing");
 }
 
 enum status json_need_u32(const struct json_get *get, const char *name, uint32_t *value) {
-    TRY(need(get, name));
+    TRY(json_get_need(get, name));
     return json_get_u32(get, name, value);
 }
 
 enum status json_need_f64(const struct json_get *get, const char *name, double *value) {
-    TRY(need(get, name));
+    TRY(json_get_need(get, name));
     return json_get_f64(get, name, value);
 }
 
 enum status json_need_text(const struct json_get *get, const char *name, struct span *value) {
-    TRY(need(get, name));
+    TRY(json_get_need(get, name));
     return json_get_text(get, name, SIZE_MAX, value);
 }
 
 enum status json_need_array(const struct json_get *get, const char *name, const json_t **value) {
-    TRY(need(get, name));
+    TRY(json_get_need(get, name));
     return json_get_array(get, name, SIZE_MAX, value);
 }

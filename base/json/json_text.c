@@ -43,8 +43,8 @@ bool json_text_count(struct span text, uint32_t depth_max, uint64_t *n_values, s
     return true;
 }
 
-static enum status check_bounds(struct span text, const char *name,
-                                const struct json_limits *limits, struct error *error) {
+static enum status json_check_bounds(struct span text, const char *name,
+                                     const struct json_limits *limits, struct error *error) {
     uint64_t n_values;
     size_t at;
     if (!json_text_count(text, limits->depth, &n_values, &at))
@@ -63,7 +63,7 @@ enum status json_text_parse(struct span text, const char *name, const struct jso
     if (text.n > limits->n_bytes)
         return error_set(error, STATUS_LIMIT, "%s: %zu bytes of JSON, at most %" PRIu64 " are read",
                          name, text.n, limits->n_bytes);
-    TRY(check_bounds(text, name, limits, error));
+    TRY(json_check_bounds(text, name, limits, error));
     size_t flags = JSON_REJECT_DUPLICATES | (limits->takes_nul ? JSON_ALLOW_NUL : 0);
     json_t *read = json_read(text.bytes, text.n, flags, &wrong);
     if (!read)

@@ -46,7 +46,7 @@ void log_words(const char *format, ...) {
                    LOG_ORDINARY);
 }
 
-static bool is_plain(const char *text) {
+static bool log_value_is_plain(const char *text) {
     if (*text == 0)
         return false;
     for (const unsigned char *at = (const unsigned char *)text; *at; at++)
@@ -56,7 +56,7 @@ static bool is_plain(const char *text) {
 }
 
 const char *log_text(char *out, size_t size, const char *text) {
-    if (is_plain(text) && strlen(text) < size) {
+    if (log_value_is_plain(text) && strlen(text) < size) {
         memcpy(out, text, strlen(text) + 1);
         return out;
     }

@@ -38,7 +38,7 @@ const char *log_level_word(unsigned level) {
 }
 
 /* The time, or what the journal takes in its place. */
-static size_t put_origin(char *out, size_t size, enum log_level level) {
+static size_t log_put_origin(char *out, size_t size, enum log_level level) {
     if (is_journal)
         return (size_t)snprintf(out, size, "%s", log_priority(level));
     uint64_t now_ns = clock_unix_ns();
@@ -52,7 +52,7 @@ static size_t put_origin(char *out, size_t size, enum log_level level) {
 
 size_t log_format_args(char *out, size_t size, enum log_level level, const char *message,
                        const char *format, va_list args) {
-    size_t n = put_origin(out, size, level);
+    size_t n = log_put_origin(out, size, level);
     n += (size_t)snprintf(out + n, size - n, "level=%s prog=%s msg=\"%s\"", level_names[level],
                           program_name, message);
     if (format && format[0] && n + 2 < size) {

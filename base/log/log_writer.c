@@ -52,7 +52,7 @@ static struct {
 } writer = {.mutex = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER};
 
 /* Bytes that went out; fewer than n when standard error takes no more for now. */
-static size_t write_all(const char *bytes, size_t n) {
+static size_t log_writer_write_all(const char *bytes, size_t n) {
     size_t n_written = 0;
     while (n_written < n) {
         ssize_t some = write(STDERR_FILENO, bytes + n_written, n - n_written);
@@ -68,7 +68,7 @@ static size_t write_all(const char *bytes, size_t n) {
     return n_written;
 }
 
-static unsigned count_lines(const char *bytes, size_t n) {
+static unsigned log_writer_count_lines(const char *bytes, size_t n) {
     unsigned n_lines = 0;
     for (size_t i = 0; i < n; i++)
         n_lines += bytes[i] == '\n';
@@ -76,7 +76,7 @@ static unsigned count_lines(const char *bytes, size_t n) {
 }
 
 /* Under the mutex. The next whole lines before the gap; 0: none. */
-static size_t take_lines(char batch[BATCH_BYTES]) {
+static size_t log_writer_take_lines(char batch[BATCH_BYTES]) {
     uint64_t end = writer.n_lost > 0 ? writer.gap_at : atomic_load(&writer.n_put);
     size_t n = end - writer.n_taken < LOG_LINE_MAX ? (size_t)(end - writer.n_taken) : LOG_LINE_MAX;
     for (size_t i = 0; i < n; i++)
@@ -88,15 +88,15 @@ static size_t take_lines(char batch[BATCH_BYTES]) {
 
 /* Under the mutex, which is given back meanwhile. Until `until_ns` at most; 0: however long it
  * takes. False: standard error takes nothing. */
-static bool write_batch(char *batch, size_t n, uint64_t until_ns) {
+static bool log_writer_write_batch(char *batch, size_t n, uint64_t until_ns) {
     char bytes[BATCH_BYTES + 1];
     size_t n_before = writer.torn;
     bytes[0] = '\n'; /* ends the line that was torn */
     memcpy(bytes + n_before, batch, n);
     writer.busy = true;
     pthread_mutex_unlock(&writer.mutex);
-    size_t n_written =
-        until_ns > 0 ? stderr_write(bytes, n_before + n, until_ns) : write_all(bytes, n_before + n);
+    size_t n_written = until_ns > 0 ? stderr_write(bytes, n_before + n, until_ns)
+                                    : log_writer_write_all(bytes, n_before + n);
     pthread_mutex_lock(&writer.mutex);
     writer.busy = false;
     if (n_written > 0)
@@ -105,11 +105,11 @@ static bool write_batch(char *batch, size_t n, uint64_t until_ns) {
 }
 
 /* Under the mutex. */
-static bool write_lines(char *batch, size_t n, uint64_t until_ns) {
-    bool done = write_batch(batch, n, until_ns);
+static bool log_writer_write_lines(char *batch, size_t n, uint64_t until_ns) {
+    bool done = log_writer_write_batch(batch, n, until_ns);
     writer.n_taken += n;
     if (!done) {
-        unsigned n_lines = count_lines(batch, n);
+        unsigned n_lines = log_writer_count_lines(batch, n);
         writer.n_lost += n_lines;
         writer.gap_at = writer.n_taken;
         atomic_fetch_add(&writer.n_lost_ever, n_lines);
@@ -119,27 +119,28 @@ static bool write_lines(char *batch, size_t n, uint64_t until_ns) {
 }
 
 /* Under the mutex. The lines lost until now; more may be lost while it is written. */
-static bool write_report(char *batch, uint64_t until_ns) {
+static bool log_writer_write_report(char *batch, uint64_t until_ns) {
     uint64_t n_lost = writer.n_lost;
     size_t n = log_format(batch, BATCH_BYTES, LOG_WARN, "log lines lost", "n=%llu",
                           (unsigned long long)n_lost);
-    if (!write_batch(batch, n, until_ns))
+    if (!log_writer_write_batch(batch, n, until_ns))
         return false;
     writer.n_lost -= n_lost;
     return true;
 }
 
 /* Under the mutex, while no batch is being written. */
-static enum written write_next(uint64_t until_ns) {
+static enum written log_writer_write_next(uint64_t until_ns) {
     char batch[BATCH_BYTES];
-    size_t n = take_lines(batch);
+    size_t n = log_writer_take_lines(batch);
     if (n == 0 && writer.n_lost == 0)
         return WRITTEN_ALL;
-    bool done = n > 0 ? write_lines(batch, n, until_ns) : write_report(batch, until_ns);
+    bool done = n > 0 ? log_writer_write_lines(batch, n, until_ns)
+                      : log_writer_write_report(batch, until_ns);
     return done ? WRITTEN_SOME : WRITTEN_NOT;
 }
 
-static void rest(void) {
+static void log_writer_rest(void) {
     uint64_t until_ns = clock_now_ns() + RETRY_NS;
     struct timespec until = {.tv_sec = (time_t)(until_ns / NS_PER_S),
                              .tv_nsec = (long)(until_ns % NS_PER_S)};
@@ -151,24 +152,24 @@ static void *log_writer_run(void *user) {
     (void)user;
     pthread_mutex_lock(&writer.mutex);
     for (;;) {
-        enum written written = writer.busy ? WRITTEN_ALL : write_next(0);
+        enum written written = writer.busy ? WRITTEN_ALL : log_writer_write_next(0);
         if (written == WRITTEN_ALL)
             pthread_cond_wait(&writer.wake, &writer.mutex);
         else if (written == WRITTEN_NOT) /* new lines wait in the ring: the report is tried first */
-            rest();
+            log_writer_rest();
     }
     return NULL;
 }
 
-static void before_fork(void) {
+static void log_writer_before_fork(void) {
     pthread_mutex_lock(&writer.mutex);
 }
 
-static void in_parent(void) {
+static void log_writer_in_parent(void) {
     pthread_mutex_unlock(&writer.mutex);
 }
 
-static void in_child(void) {
+static void log_writer_in_child(void) {
     atomic_store(&writer.running, false);
     writer.n_taken = writer.n_lost = writer.gap_at = 0;
     writer.busy = false;
@@ -177,13 +178,13 @@ static void in_child(void) {
     pthread_mutex_unlock(&writer.mutex);
 }
 
-static void at_exit(void) {
+static void log_writer_at_exit(void) {
     (void)log_writer_finish();
 }
 
 /* Signals are for the other threads: a handler must not wait behind a write, and SIGPIPE becomes
  * EPIPE. */
-static bool start_thread(void) {
+static bool log_writer_start_thread(void) {
     sigset_t before;
     pthread_t thread;
     pthread_attr_t how;
@@ -199,21 +200,22 @@ static bool start_thread(void) {
 
 void log_writer_start(void) {
     static bool registered; /* forks and exits are told once */
-    if (atomic_load(&writer.running) || !start_thread())
+    if (atomic_load(&writer.running) || !log_writer_start_thread())
         return;
     atomic_store(&writer.running, true);
-    if (!registered && pthread_atfork(before_fork, in_parent, in_child) == 0)
-        registered = atexit(at_exit) == 0;
+    if (!registered &&
+        pthread_atfork(log_writer_before_fork, log_writer_in_parent, log_writer_in_child) == 0)
+        registered = atexit(log_writer_at_exit) == 0;
 }
 
 /* Under the mutex. */
-static void lose_line(void) {
+static void log_writer_lose_line(void) {
     if (writer.n_lost++ == 0)
         writer.gap_at = atomic_load(&writer.n_put);
     atomic_fetch_add(&writer.n_lost_ever, 1);
 }
 
-static void put_bytes(const char *bytes, size_t n) {
+static void log_writer_put_bytes(const char *bytes, size_t n) {
     uint64_t at = atomic_load(&writer.n_put);
     for (size_t i = 0; i < n; i++)
         writer.bytes[(at + i) % RING_BYTES] = bytes[i];
@@ -229,14 +231,14 @@ void log_writer_put(const char *line, size_t n, enum log_weight weight) {
     memcpy(whole, line, n);
     whole[n++] = '\n';
     if (!atomic_load(&writer.running)) {
-        (void)!write_all(whole, n);
+        (void)!log_writer_write_all(whole, n);
         return;
     }
     pthread_mutex_lock(&writer.mutex);
     if (RING_BYTES - (atomic_load(&writer.n_put) - writer.n_taken) < n + kept)
-        lose_line();
+        log_writer_lose_line();
     else
-        put_bytes(whole, n);
+        log_writer_put_bytes(whole, n);
     pthread_cond_signal(&writer.wake);
     pthread_mutex_unlock(&writer.mutex);
 }
@@ -254,12 +256,12 @@ bool log_writer_flush(unsigned limit_ms) {
 
 /* A batch, unless somebody else writes one or has the mutex. It is only tried: the thread that a
  * signal interrupted may be the one that holds it. */
-static enum written help(uint64_t until_ns) {
+static enum written log_writer_help(uint64_t until_ns) {
     enum written written = WRITTEN_BY_OTHERS;
     if (pthread_mutex_trylock(&writer.mutex) != 0)
         return written;
     if (!writer.busy)
-        written = write_next(until_ns);
+        written = log_writer_write_next(until_ns);
     pthread_cond_signal(&writer.wake); /* more may have come while the thread left it to us */
     pthread_mutex_unlock(&writer.mutex);
     return written;
@@ -269,7 +271,7 @@ bool log_writer_finish(void) {
     uint64_t now_ns = clock_now_ns(), end_ns = now_ns + AT_EXIT_MS * NS_PER_MS;
     uint64_t stalled_ns = now_ns + STALLED_MS * NS_PER_MS;
     for (;;) {
-        enum written written = help(stalled_ns < end_ns ? stalled_ns : end_ns);
+        enum written written = log_writer_help(stalled_ns < end_ns ? stalled_ns : end_ns);
         if (written == WRITTEN_ALL || written == WRITTEN_NOT)
             return written == WRITTEN_ALL;
         now_ns = clock_now_ns();

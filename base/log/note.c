@@ -5,13 +5,13 @@
 
 #define NAME_MAX_SHOWN 256
 
-struct text {
+struct note_text {
     char *out;
     size_t size;
     size_t n;
 };
 
-static void note_put(struct text *text, const char *key, const char *value) {
+static void note_put(struct note_text *text, const char *key, const char *value) {
     if (text->n >= text->size)
         return;
     int n = snprintf(text->out + text->n, text->size - text->n, "%s%s=%s", text->n > 0 ? " " : "",
@@ -26,7 +26,7 @@ const char *note_id_text(char out[NOTE_ID_MAX], struct note_id id) {
     return out;
 }
 
-static void put_id(struct text *text, const char *key, struct note_id id) {
+static void note_put_id(struct note_text *text, const char *key, struct note_id id) {
     char shown[NOTE_ID_MAX];
     if (note_id_text(shown, id)[0])
         note_put(text, key, shown);
@@ -34,7 +34,7 @@ static void put_id(struct text *text, const char *key, struct note_id id) {
 
 const char *note_text(char *out, size_t size, const struct note *note, const char *id) {
     const struct note_kind *kind = note->kind;
-    struct text text = {.out = out, .size = size};
+    struct note_text text = {.out = out, .size = size};
     char shown[NAME_MAX_SHOWN];
     if (size > 0)
         out[0] = '\0';
@@ -42,8 +42,8 @@ const char *note_text(char *out, size_t size, const struct note *note, const cha
         note_put(&text, kind->who, log_text(shown, sizeof shown, note->name));
     if (id)
         note_put(&text, "id", log_text(shown, sizeof shown, id));
-    put_id(&text, "request", note->attempt);
-    put_id(&text, "for", note->other);
+    note_put_id(&text, "request", note->attempt);
+    note_put_id(&text, "for", note->other);
     if (note->word)
         note_put(&text, note->key, log_text(shown, sizeof shown, note->word));
     if (note->reason)

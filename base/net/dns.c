@@ -47,7 +47,8 @@ struct dns {
 };
 
 /* A channel reads resolv.conf, hosts and nsswitch.conf when it is made. */
-static enum status open_channel(const char *server, ares_channel *channel, struct error *error) {
+static enum status dns_open_channel(const char *server, ares_channel *channel,
+                                    struct error *error) {
     struct ares_options options = {.timeout = TRY_MS, .tries = TRIES};
     int code = ares_init_options(channel, &options, ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES);
     if (code != ARES_SUCCESS)
@@ -62,11 +63,11 @@ static enum status open_channel(const char *server, ares_channel *channel, struc
     return error_set(error, STATUS_INVALID, "\"%s\" is not ADDRESS or ADDRESS:PORT", server);
 }
 
-static int compare_addresses(const void *a, const void *b) {
+static int dns_compare_addresses(const void *a, const void *b) {
     return strcmp(a, b);
 }
 
-static void keep(struct dns_part *part, const struct ares_addrinfo_node *nodes) {
+static void dns_keep_address(struct dns_part *part, const struct ares_addrinfo_node *nodes) {
     part->n = 0;
     for (const struct ares_addrinfo_node *node = nodes; node; node = node->ai_next) {
         const void *bytes = node->ai_family == AF_INET6
@@ -78,37 +79,37 @@ static void keep(struct dns_part *part, const struct ares_addrinfo_node *nodes) 
     }
 }
 
-static void on_answer(void *user, int code, int n_timeouts, struct ares_addrinfo *result) {
+static void dns_on_answer(void *user, int code, int n_timeouts, struct ares_addrinfo *result) {
     struct dns_part *part = user;
     (void)n_timeouts;
     part->code = code == ARES_SUCCESS && (!result || !result->nodes) ? ARES_ENODATA : code;
     if (part->code == ARES_SUCCESS)
-        keep(part, result->nodes);
+        dns_keep_address(part, result->nodes);
     if (result)
         ares_freeaddrinfo(result);
 }
 
 /* The name has no address of this kind: an answer, and no failure to get one. */
-static bool is_none(const struct dns_part *part) {
+static bool dns_is_none(const struct dns_part *part) {
     return part->code == ARES_ENODATA || part->code == ARES_ENOTFOUND;
 }
 
 /* Both kinds put together. With neither answered, or an answer that there is none at all, what was known stays. */
-static void combine(struct dns_name *name, struct dns_answer *answer) {
+static void dns_combine_answers(struct dns_name *name, struct dns_answer *answer) {
     const struct dns_part *parts = name->parts;
     bool is_answered = parts[FAMILY_4].code == ARES_SUCCESS || parts[FAMILY_6].code == ARES_SUCCESS;
     if (!is_answered) {
-        const struct dns_part *worst = &parts[is_none(&parts[FAMILY_4]) ? FAMILY_6 : FAMILY_4];
+        const struct dns_part *worst = &parts[dns_is_none(&parts[FAMILY_4]) ? FAMILY_6 : FAMILY_4];
         snprintf(answer->why, sizeof answer->why, "%s", ares_strerror(worst->code));
         return;
     }
     answer->n = 0;
     answer->why[0] = 0;
     for (unsigned i = 0; i < FAMILIES; i++)
-        for (uint32_t at = 0; at < parts[i].n && !is_none(&parts[i]); at++)
+        for (uint32_t at = 0; at < parts[i].n && !dns_is_none(&parts[i]); at++)
             if (answer->n < DNS_ADDRESSES_MAX)
                 memcpy(answer->addresses[answer->n++], parts[i].addresses[at], DNS_ADDRESS_BYTES);
-    qsort(answer->addresses, answer->n, sizeof answer->addresses[0], compare_addresses);
+    qsort(answer->addresses, answer->n, sizeof answer->addresses[0], dns_compare_addresses);
     uint32_t n = 0;
     for (uint32_t i = 0; i < answer->n; i++)
         if (n == 0 || strcmp(answer->addresses[i], answer->addresses[n - 1]) != 0)
@@ -116,7 +117,7 @@ static void combine(struct dns_name *name, struct dns_answer *answer) {
     answer->n = n;
 }
 
-static bool same(const struct dns_answer *a, const struct dns_answer *b) {
+static bool dns_same_addresses(const struct dns_answer *a, const struct dns_answer *b) {
     if (a->n != b->n || strcmp(a->why, b->why) != 0)
         return false;
     for (uint32_t i = 0; i < a->n; i++)
@@ -126,10 +127,10 @@ static bool same(const struct dns_answer *a, const struct dns_answer *b) {
 }
 
 /* Only the asking thread writes answers, so it may read them without the mutex. */
-static void publish(struct dns *dns, struct dns_name *name) {
+static void dns_publish_answer(struct dns *dns, struct dns_name *name) {
     struct dns_answer fresh = name->answer;
-    combine(name, &fresh);
-    if (same(&fresh, &name->answer))
+    dns_combine_answers(name, &fresh);
+    if (dns_same_addresses(&fresh, &name->answer))
         return;
     pthread_mutex_lock(&dns->mutex);
     name->answer = fresh;
@@ -138,7 +139,7 @@ static void publish(struct dns *dns, struct dns_name *name) {
 }
 
 /* Sleeps on the channel's sockets. False: the thread has to end. */
-static bool turn(struct dns *dns, ares_channel channel) {
+static bool dns_wait_for_sockets(struct dns *dns, ares_channel channel) {
     ares_socket_t sockets[ARES_GETSOCK_MAXNUM];
     struct pollfd fds[ARES_GETSOCK_MAXNUM + 1] = {{.fd = dns->end_fd, .events = POLLIN}};
     int bits = ares_getsock(channel, sockets, ARES_GETSOCK_MAXNUM);
@@ -163,7 +164,7 @@ static bool turn(struct dns *dns, ares_channel channel) {
 }
 
 /* Has every question of the round its answer? */
-static bool is_done(const struct dns *dns) {
+static bool dns_is_done(const struct dns *dns) {
     for (uint32_t i = 0; i < dns->n; i++)
         for (unsigned f = 0; f < FAMILIES; f++)
             if (dns->names[i].parts[f].code < 0)
@@ -172,16 +173,16 @@ static bool is_done(const struct dns *dns) {
 }
 
 /* An address as a name has no address of the other kind, and nobody is asked. */
-static bool is_other_kind(const char *text, int family) {
+static bool dns_is_other_kind(const char *text, int family) {
     unsigned char bytes[sizeof(struct in6_addr)];
     return inet_pton(family == AF_INET ? AF_INET6 : AF_INET, text, bytes) == 1;
 }
 
 /* Asks for all names, once. False: the thread has to end. */
-static bool ask(struct dns *dns) {
+static bool dns_ask_for_names(struct dns *dns) {
     ares_channel channel;
     struct error error;
-    if (open_channel(dns->server, &channel, &error) != STATUS_OK)
+    if (dns_open_channel(dns->server, &channel, &error) != STATUS_OK)
         return true; /* out of memory or files: the next round */
     uint64_t until_ns = clock_now_ns() + DNS_LIMIT_NS;
     bool goes_on = true;
@@ -190,19 +191,19 @@ static bool ask(struct dns *dns) {
             struct dns_part *part = &dns->names[i].parts[f];
             struct ares_addrinfo_hints hints = {.ai_family = part->family,
                                                 .ai_flags = ARES_AI_NOSORT};
-            part->code = is_other_kind(dns->names[i].text, part->family) ? ARES_ENODATA : -1;
+            part->code = dns_is_other_kind(dns->names[i].text, part->family) ? ARES_ENODATA : -1;
             if (part->code >= 0)
                 continue;
-            ares_getaddrinfo(channel, dns->names[i].text, NULL, &hints, on_answer, part);
+            ares_getaddrinfo(channel, dns->names[i].text, NULL, &hints, dns_on_answer, part);
         }
-    while (goes_on && !is_done(dns)) {
-        goes_on = turn(dns, channel);
+    while (goes_on && !dns_is_done(dns)) {
+        goes_on = dns_wait_for_sockets(dns, channel);
         if (clock_now_ns() >= until_ns)
             ares_cancel(channel);
     }
     if (goes_on)
         for (uint32_t i = 0; i < dns->n; i++)
-            publish(dns, &dns->names[i]);
+            dns_publish_answer(dns, &dns->names[i]);
     ares_destroy(channel);
     return goes_on;
 }
@@ -210,14 +211,15 @@ static bool ask(struct dns *dns) {
 static void *dns_run(void *user) {
     struct dns *dns = user;
     struct pollfd end = {.fd = dns->end_fd, .events = POLLIN};
-    while (ask(dns) && poll(&end, 1, (int)(DNS_EVERY_NS / NS_PER_MS)) <= 0)
+    while (dns_ask_for_names(dns) && poll(&end, 1, (int)(DNS_EVERY_NS / NS_PER_MS)) <= 0)
         continue;
     return NULL;
 }
 
-static enum status start(struct dns *dns, const char *const *names, struct error *error) {
+static enum status dns_start_thread(struct dns *dns, const char *const *names,
+                                    struct error *error) {
     ares_channel channel;
-    TRY(open_channel(dns->server, &channel, error));
+    TRY(dns_open_channel(dns->server, &channel, error));
     ares_destroy(channel);
     for (uint32_t i = 0; i < dns->n; i++) {
         struct dns_name *name = &dns->names[i];
@@ -247,7 +249,7 @@ enum status dns_new(const char *const *names, uint32_t n, const char *server, st
     made->names = calloc(n, sizeof *made->names);
     made->server = strdup(server);
     enum status status = made->names && made->server
-                             ? start(made, names, error)
+                             ? dns_start_thread(made, names, error)
                              : error_set(error, STATUS_NOMEM, "no memory for names");
     if (status != STATUS_OK)
         dns_free(made);

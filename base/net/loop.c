@@ -53,7 +53,7 @@ struct loop_wakeup {
 };
 
 /* The first callback of a turn reads the clock for all of them. */
-static void enter_callback(struct loop *loop) {
+static void loop_enter_callback(struct loop *loop) {
     if (loop->in_turn)
         return;
     loop->in_turn = true;
@@ -68,7 +68,7 @@ static uint64_t thread_cpu_ns(void) {
 
 /* Before the sleep. The sleep itself costs next to nothing, so one look at the thread's clock is
  * enough for a turn. */
-static void note_turn(struct loop *loop, uint64_t now_ns) {
+static void loop_note_turn(struct loop *loop, uint64_t now_ns) {
     uint64_t cpu_ns = thread_cpu_ns();
     uint64_t used_ns = cpu_ns > loop->cpu_ns ? cpu_ns - loop->cpu_ns : 0;
     if (loop->cpu_ns != 0)
@@ -79,11 +79,11 @@ static void note_turn(struct loop *loop, uint64_t now_ns) {
 }
 
 /* Nothing to do: the wake-up only ends the sleep so that `stopping` is seen. */
-static void on_stop(void *user) {
+static void loop_on_stop(void *user) {
     (void)user;
 }
 
-static void run_kicks(struct loop *loop) {
+static void loop_run_kicks(struct loop *loop) {
     struct list todo;
     list_init(&todo);
     /* What kicks add from here on belongs to the next turn, or two could starve the sockets. */
@@ -113,7 +113,7 @@ enum status loop_new(struct loop **out) {
     }
     loop->scratch = malloc(LOOP_SCRATCH_BYTES);
     if (!loop->base || !loop->scratch ||
-        loop_wakeup_new(loop, on_stop, loop, &loop->stopper) != STATUS_OK) {
+        loop_wakeup_new(loop, loop_on_stop, loop, &loop->stopper) != STATUS_OK) {
         loop_free(loop);
         return STATUS_NOMEM;
     }
@@ -125,7 +125,7 @@ void loop_free(struct loop *loop) {
     if (!loop)
         return;
     for (unsigned i = 0; i < 8 && !list_empty(&loop->kicks); i++)
-        run_kicks(loop);
+        loop_run_kicks(loop);
     loop_wakeup_free(loop->stopper);
     if (loop->base)
         event_base_free(loop->base);
@@ -139,10 +139,10 @@ void loop_turn(struct loop *loop, bool wait) {
     if (!list_empty(&loop->kicks)) {
         start_ns = clock_now_ns();
         loop->now_ns = start_ns;
-        run_kicks(loop);
+        loop_run_kicks(loop);
         loop->busy_ns += clock_now_ns() - start_ns;
     }
-    note_turn(loop, start_ns ? start_ns : loop->now_ns);
+    loop_note_turn(loop, start_ns ? start_ns : loop->now_ns);
     bool sleep = wait && list_empty(&loop->kicks) && !atomic_load(&loop->stopping);
     loop->in_turn = false;
     int rc = event_base_loop(loop->base, EVLOOP_ONCE | (sleep ? 0 : EVLOOP_NONBLOCK));
@@ -179,7 +179,7 @@ struct loop_turn_max loop_turn_max(const struct loop *loop, uint64_t now_ns) {
                                   .cpu_ns = window_most(&loop->cpus, now_ns)};
 }
 
-static void add_timeout(struct loop_timer *timer, uint64_t now_ns) {
+static void loop_add_timeout(struct loop_timer *timer, uint64_t now_ns) {
     uint64_t delay_ns = timer->at_ns > now_ns ? timer->at_ns - now_ns : 0;
     uint64_t delay_us = (delay_ns + NS_PER_US - 1) / NS_PER_US;
     struct timeval tv = {.tv_sec = (time_t)(delay_us / 1000000),
@@ -189,14 +189,14 @@ static void add_timeout(struct loop_timer *timer, uint64_t now_ns) {
 }
 
 /* libevent reads the coarse clock, which may be a tick ahead of or behind ours. */
-static void on_timeout(evutil_socket_t fd, short events, void *user) {
+static void loop_on_timeout(evutil_socket_t fd, short events, void *user) {
     (void)fd;
     (void)events;
     struct loop_timer *timer = user;
-    enter_callback(timer->loop);
+    loop_enter_callback(timer->loop);
     uint64_t now_ns = clock_now_ns();
     if (now_ns < timer->at_ns) {
-        add_timeout(timer, now_ns);
+        loop_add_timeout(timer, now_ns);
         return;
     }
     timer->fn(timer->user);
@@ -207,7 +207,7 @@ enum status loop_timer_new(struct loop *loop, loop_fn *fn, void *user, struct lo
     if (!timer)
         return STATUS_NOMEM;
     *timer = (struct loop_timer){.loop = loop, .fn = fn, .user = user};
-    timer->event = evtimer_new(loop->base, on_timeout, timer);
+    timer->event = evtimer_new(loop->base, loop_on_timeout, timer);
     if (!timer->event) {
         free(timer);
         return STATUS_NOMEM;
@@ -225,23 +225,23 @@ void loop_timer_free(struct loop_timer *timer) {
 
 void loop_timer_at(struct loop_timer *timer, uint64_t at_ns) {
     timer->at_ns = at_ns;
-    add_timeout(timer, clock_now_ns());
+    loop_add_timeout(timer, clock_now_ns());
 }
 
 void loop_timer_after(struct loop_timer *timer, uint64_t delay_ns) {
     uint64_t now_ns = clock_now_ns();
     timer->at_ns = delay_ns < UINT64_MAX - now_ns ? now_ns + delay_ns : UINT64_MAX;
-    add_timeout(timer, now_ns);
+    loop_add_timeout(timer, now_ns);
 }
 
 void loop_timer_stop(struct loop_timer *timer) {
     evtimer_del(timer->event);
 }
 
-static void on_watch(evutil_socket_t fd, short events, void *user) {
+static void loop_on_watch(evutil_socket_t fd, short events, void *user) {
     (void)fd;
     struct loop_watch *watch = user;
-    enter_callback(watch->loop);
+    loop_enter_callback(watch->loop);
     unsigned seen = ((events & EV_READ) ? LOOP_READ : 0) | ((events & EV_WRITE) ? LOOP_WRITE : 0) |
                     ((events & EV_CLOSED) ? LOOP_GONE : 0);
     watch->fn(watch->user, seen);
@@ -253,7 +253,7 @@ enum status loop_watch_new(struct loop *loop, int fd, loop_watch_fn *fn, void *u
     if (!watch)
         return STATUS_NOMEM;
     *watch = (struct loop_watch){.loop = loop, .fd = fd, .fn = fn, .user = user};
-    watch->event = event_new(loop->base, fd, EV_PERSIST, on_watch, watch);
+    watch->event = event_new(loop->base, fd, EV_PERSIST, loop_on_watch, watch);
     if (!watch->event) {
         free(watch);
         return STATUS_NOMEM;
@@ -273,7 +273,8 @@ enum status loop_watch_set(struct loop_watch *watch, unsigned events) {
                 ((events & LOOP_WRITE) ? EV_WRITE : 0) | ((events & LOOP_GONE) ? EV_CLOSED : 0));
     if (!events)
         return STATUS_OK;
-    if (event_assign(watch->event, watch->loop->base, watch->fd, flags, on_watch, watch) != 0 ||
+    if (event_assign(watch->event, watch->loop->base, watch->fd, flags, loop_on_watch, watch) !=
+            0 ||
         event_add(watch->event, NULL) != 0)
         return STATUS_IO;
     watch->events = events;
@@ -287,10 +288,10 @@ void loop_watch_free(struct loop_watch *watch) {
     free(watch);
 }
 
-static void on_signal(evutil_socket_t signal, short events, void *user) {
+static void loop_on_signal(evutil_socket_t signal, short events, void *user) {
     (void)events;
     struct loop_watch *watch = user;
-    enter_callback(watch->loop);
+    loop_enter_callback(watch->loop);
     watch->fn(watch->user, (unsigned)signal);
 }
 
@@ -298,7 +299,7 @@ enum status loop_signal_new(struct loop *loop, int signal, loop_watch_fn *fn, vo
                             struct loop_watch **out) {
     struct loop_watch *watch;
     TRY(loop_watch_new(loop, -1, fn, user, &watch));
-    if (evsignal_assign(watch->event, loop->base, signal, on_signal, watch) != 0 ||
+    if (evsignal_assign(watch->event, loop->base, signal, loop_on_signal, watch) != 0 ||
         event_add(watch->event, NULL) != 0) {
         loop_watch_free(watch);
         return STATUS_IO;
@@ -321,7 +322,7 @@ void loop_kick_remove(struct loop_kick *kick) {
     list_remove(&kick->link);
 }
 
-static void on_wakeup(void *user, unsigned events) {
+static void loop_on_wakeup(void *user, unsigned events) {
     (void)events;
     struct loop_wakeup *wakeup = user;
     uint64_t count;
@@ -339,7 +340,7 @@ enum status loop_wakeup_new(struct loop *loop, loop_fn *fn, void *user, struct l
     wakeup->user = user;
     wakeup->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (wakeup->fd < 0 ||
-        loop_watch_new(loop, wakeup->fd, on_wakeup, wakeup, &wakeup->watch) != STATUS_OK ||
+        loop_watch_new(loop, wakeup->fd, loop_on_wakeup, wakeup, &wakeup->watch) != STATUS_OK ||
         loop_watch_set(wakeup->watch, LOOP_READ) != STATUS_OK) {
         loop_wakeup_free(wakeup);
         return STATUS_IO;

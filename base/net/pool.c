@@ -24,7 +24,7 @@ struct pool {
     pthread_t *threads; /* owned (n_threads) */
 };
 
-static void *work(void *user) {
+static void *pool_work(void *user) {
     struct pool *pool = user;
     pthread_mutex_lock(&pool->lock);
     for (;;) {
@@ -46,7 +46,7 @@ static void *work(void *user) {
     return NULL;
 }
 
-static void hand_back(struct pool *pool, struct list *from, enum status status) {
+static void pool_hand_back(struct pool *pool, struct list *from, enum status status) {
     for (;;) {
         pthread_mutex_lock(&pool->lock);
         struct list *link = list_first(from);
@@ -62,9 +62,9 @@ static void hand_back(struct pool *pool, struct list *from, enum status status) 
     }
 }
 
-static void on_finished(void *user) {
+static void pool_on_finished(void *user) {
     struct pool *pool = user;
-    hand_back(pool, &pool->finished, STATUS_OK);
+    pool_hand_back(pool, &pool->finished, STATUS_OK);
 }
 
 enum status pool_new(struct loop *loop, unsigned n_threads, uint32_t n_queued_max,
@@ -79,13 +79,13 @@ enum status pool_new(struct loop *loop, unsigned n_threads, uint32_t n_queued_ma
     pthread_cond_init(&pool->more, NULL);
     pool->n_queued_max = n_queued_max;
     pool->threads = calloc(n_threads, sizeof *pool->threads);
-    if (!pool->threads || loop_wakeup_new(loop, on_finished, pool, &pool->wakeup) != STATUS_OK)
+    if (!pool->threads || loop_wakeup_new(loop, pool_on_finished, pool, &pool->wakeup) != STATUS_OK)
         goto fail;
     /* Signals belong to the loop's thread. */
     sigset_t before;
     signals_leave(&before);
     while (pool->n_threads < n_threads &&
-           pthread_create(&pool->threads[pool->n_threads], NULL, work, pool) == 0)
+           pthread_create(&pool->threads[pool->n_threads], NULL, pool_work, pool) == 0)
         pool->n_threads++;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (pool->n_threads < n_threads)
@@ -107,8 +107,8 @@ void pool_free(struct pool *pool) {
     pthread_mutex_unlock(&pool->lock);
     for (unsigned i = 0; i < pool->n_threads; i++)
         pthread_join(pool->threads[i], NULL);
-    hand_back(pool, &pool->finished, STATUS_OK);
-    hand_back(pool, &pool->queue, STATUS_CLOSED);
+    pool_hand_back(pool, &pool->finished, STATUS_OK);
+    pool_hand_back(pool, &pool->queue, STATUS_CLOSED);
     loop_wakeup_free(pool->wakeup);
     pthread_cond_destroy(&pool->more);
     pthread_mutex_destroy(&pool->lock);

@@ -38,14 +38,14 @@ struct stream {
 
 /* --- a plain socket ------------------------------------------------------------------------- */
 
-static ssize_t plain_recv(struct stream_port *port, char *bytes, size_t n) {
+static ssize_t stream_plain_recv(struct stream_port *port, char *bytes, size_t n) {
     ssize_t got = recv(port->fd, bytes, n, 0);
     if (got >= 0)
         return got;
     return errno == EAGAIN || errno == EINTR ? STREAM_AGAIN : STREAM_BROKEN;
 }
 
-static ssize_t plain_send(struct stream_port *port, const char *bytes, size_t n) {
+static ssize_t stream_plain_send(struct stream_port *port, const char *bytes, size_t n) {
     ssize_t sent;
     do
         sent = send(port->fd, bytes, n, MSG_NOSIGNAL);
@@ -57,16 +57,17 @@ static ssize_t plain_send(struct stream_port *port, const char *bytes, size_t n)
     return errno == EAGAIN ? STREAM_AGAIN : STREAM_BROKEN;
 }
 
-static int plain_shut(struct stream_port *port) {
+static int stream_plain_shut(struct stream_port *port) {
     shutdown(port->fd, SHUT_WR);
     return STREAM_DONE;
 }
 
-static const struct stream_io plain = {.recv = plain_recv, .send = plain_send, .shut = plain_shut};
+static const struct stream_io plain = {
+    .recv = stream_plain_recv, .send = stream_plain_send, .shut = stream_plain_shut};
 
 /* --- streams -------------------------------------------------------------------------------- */
 
-static unsigned wanted(const struct stream *stream) {
+static unsigned stream_wanted_events(const struct stream *stream) {
     const struct stream_port *port = &stream->port;
     if (stream->gone || stream->closed || port->asleep)
         return 0;
@@ -76,31 +77,31 @@ static unsigned wanted(const struct stream *stream) {
     return (stream->paused ? LOOP_GONE : LOOP_READ) | (writes ? LOOP_WRITE : 0);
 }
 
-static void watch_again(struct stream *stream) {
+static void stream_watch_again(struct stream *stream) {
     /* Fails only when the kernel is out of memory; the owner's timeouts end the stream then. */
-    (void)!loop_watch_set(stream->watch, wanted(stream));
+    (void)!loop_watch_set(stream->watch, stream_wanted_events(stream));
 }
 
-static void tell_gone(struct stream *stream, enum status status) {
+static void stream_tell_gone(struct stream *stream, enum status status) {
     if (stream->gone || stream->closed)
         return;
     stream->gone = true;
-    watch_again(stream);
+    stream_watch_again(stream);
     stream->events->gone(stream->user, status);
 }
 
-static void read_some(struct stream *stream) {
+static void stream_read_some(struct stream *stream) {
     struct stream_port *port = &stream->port;
     char *scratch = loop_scratch(stream->loop);
     bool waited = port->recv_wants_write;
     stream->hungry = false;
     ssize_t n = stream->io->recv(port, scratch, LOOP_SCRATCH_BYTES);
     if (port->recv_wants_write != waited)
-        watch_again(stream);
+        stream_watch_again(stream);
     if (n == 0)
-        tell_gone(stream, STATUS_CLOSED);
+        stream_tell_gone(stream, STATUS_CLOSED);
     else if (n == STREAM_BROKEN)
-        tell_gone(stream, STATUS_IO);
+        stream_tell_gone(stream, STATUS_IO);
     if (n <= 0)
         return;
     if (stream->io->has_input && stream->io->has_input(port)) {
@@ -111,7 +112,7 @@ static void read_some(struct stream *stream) {
 }
 
 /* Is there something to send? When all of `out` is gone, `next` takes its place. */
-static bool has_output(struct stream *stream) {
+static bool stream_has_output(struct stream *stream) {
     if (stream->out.n > stream->sent)
         return true;
     if (stream->next.n == 0)
@@ -124,7 +125,7 @@ static bool has_output(struct stream *stream) {
 }
 
 /* All is sent, and if it was the last, our side is over? */
-static bool is_flushed(struct stream *stream) {
+static bool stream_is_flushed(struct stream *stream) {
     if (stream->out.n + stream->next.n > 0)
         return false;
     if (stream->shutting && !stream->shut)
@@ -132,10 +133,10 @@ static bool is_flushed(struct stream *stream) {
     return !stream->shutting || stream->shut;
 }
 
-static void send_some(struct stream *stream) {
+static void stream_send_some(struct stream *stream) {
     struct stream_port *port = &stream->port;
-    unsigned waited = wanted(stream);
-    for (size_t sent = 0; sent < TURN_BYTES && has_output(stream);) {
+    unsigned waited = stream_wanted_events(stream);
+    for (size_t sent = 0; sent < TURN_BYTES && stream_has_output(stream);) {
         size_t left = stream->out.n - stream->sent;
         if (left > TURN_BYTES - sent)
             left = TURN_BYTES - sent;
@@ -144,7 +145,7 @@ static void send_some(struct stream *stream) {
             stream->progress_ns = loop_now_ns(stream->loop);
         port->moved = false;
         if (n == STREAM_BROKEN) {
-            tell_gone(stream, STATUS_IO);
+            stream_tell_gone(stream, STATUS_IO);
             return;
         }
         if (n == STREAM_AGAIN)
@@ -156,9 +157,9 @@ static void send_some(struct stream *stream) {
         buf_consume(&stream->out, stream->sent);
         stream->sent = 0;
     }
-    stream->blocked = !is_flushed(stream);
-    if (wanted(stream) != waited)
-        watch_again(stream);
+    stream->blocked = !stream_is_flushed(stream);
+    if (stream_wanted_events(stream) != waited)
+        stream_watch_again(stream);
     if (stream->events->sent)
         stream->events->sent(stream->user);
     if (stream->blocked)
@@ -169,48 +170,48 @@ static void send_some(struct stream *stream) {
         stream->events->drained(stream->user);
 }
 
-static bool is_readable(const struct stream *stream) {
+static bool stream_is_readable(const struct stream *stream) {
     return !stream->closed && !stream->gone && !stream->paused;
 }
 
 /* The peer and we agree first; what came behind the agreement lies in the port by then. */
-static void open_port(struct stream *stream) {
+static void stream_open_port(struct stream *stream) {
     struct stream_port *port = &stream->port;
     int done = stream->io->open(port);
     if (done == STREAM_BROKEN) {
-        tell_gone(stream, STATUS_IO);
+        stream_tell_gone(stream, STATUS_IO);
         return;
     }
     port->opening = done == STREAM_AGAIN;
-    watch_again(stream);
+    stream_watch_again(stream);
     if (port->opening)
         return;
     stream->hungry = true;
     loop_kick_add(stream->loop, &stream->flush); /* sends, too, what was written meanwhile */
 }
 
-static void on_watch(void *user, unsigned events) {
+static void stream_on_watch(void *user, unsigned events) {
     struct stream *stream = user;
     struct stream_port *port = &stream->port;
     if (stream->closed || stream->gone || port->asleep)
         return;
     if (port->opening) {
-        open_port(stream);
+        stream_open_port(stream);
         return;
     }
     if ((events & LOOP_WRITE) && port->recv_wants_write)
         events |= LOOP_READ;
     if ((events & LOOP_WRITE) && stream->blocked)
-        send_some(stream);
-    if ((events & LOOP_READ) && is_readable(stream))
-        read_some(stream);
+        stream_send_some(stream);
+    if ((events & LOOP_READ) && stream_is_readable(stream))
+        stream_read_some(stream);
     else if ((events & LOOP_GONE) && !stream->closed)
-        tell_gone(stream, STATUS_CLOSED);
+        stream_tell_gone(stream, STATUS_CLOSED);
     if (port->send_wants_read && !stream->closed && !stream->gone)
-        send_some(stream);
+        stream_send_some(stream);
 }
 
-static void end(struct stream *stream) {
+static void stream_end(struct stream *stream) {
     loop_watch_free(stream->watch);
     if (stream->io->fini)
         stream->io->fini(&stream->port, !stream->gone && stream_pending(stream) == 0);
@@ -220,21 +221,21 @@ static void end(struct stream *stream) {
     free(stream);
 }
 
-static void on_kick(void *user) {
+static void stream_on_kick(void *user) {
     struct stream *stream = user;
     if (stream->port.asleep) /* somebody else has its socket: the wake comes back here */
         return;
     if (stream->closed) {
-        end(stream);
+        stream_end(stream);
         return;
     }
     if (stream->port.opening)
         return;
     bool has_work = stream_pending(stream) > 0 || (stream->shutting && !stream->shut);
     if (has_work && !stream->blocked && !stream->gone)
-        send_some(stream);
-    if (stream->hungry && is_readable(stream))
-        read_some(stream);
+        stream_send_some(stream);
+    if (stream->hungry && stream_is_readable(stream))
+        stream_read_some(stream);
 }
 
 void stream_wake(struct stream *stream) {
@@ -242,7 +243,7 @@ void stream_wake(struct stream *stream) {
     if (stream->closed)
         loop_kick_add(stream->loop, &stream->flush);
     else if (!stream->gone)
-        open_port(stream);
+        stream_open_port(stream);
 }
 
 enum status stream_new(struct loop *loop, int fd, const struct stream_events *events, void *user,
@@ -261,10 +262,10 @@ enum status stream_new_io(struct loop *loop, int fd, const struct stream_io *io,
                                         .fd = fd,
                                         .opening = io->open != NULL,
                                         .open_wants_write = io->speaks_first};
-    loop_kick_init(&stream->flush, on_kick, stream);
-    enum status status = loop_watch_new(loop, fd, on_watch, stream, &stream->watch);
+    loop_kick_init(&stream->flush, stream_on_kick, stream);
+    enum status status = loop_watch_new(loop, fd, stream_on_watch, stream, &stream->watch);
     if (status == STATUS_OK)
-        status = loop_watch_set(stream->watch, wanted(stream));
+        status = loop_watch_set(stream->watch, stream_wanted_events(stream));
     if (status != STATUS_OK) {
         loop_watch_free(stream->watch);
         free(stream);
@@ -329,13 +330,13 @@ void stream_pause(struct stream *stream, bool paused) {
     if (stream->closed || stream->paused == paused)
         return;
     stream->paused = paused;
-    watch_again(stream);
+    stream_watch_again(stream);
     if (!paused && stream->hungry)
         loop_kick_add(stream->loop, &stream->flush);
 }
 
 void stream_read_now(struct stream *stream) {
-    on_watch(stream, LOOP_READ);
+    stream_on_watch(stream, LOOP_READ);
 }
 
 void stream_shutdown(struct stream *stream) {

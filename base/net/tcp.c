@@ -37,35 +37,35 @@ struct tcp_listener {
     void *user;
 };
 
-static void watch_again(struct tcp_listener *listener) {
+static void tcp_watch_again(struct tcp_listener *listener) {
     bool on = !listener->paused && !listener->exhausted;
     if (!listener->watch) /* finished */
         return;
     (void)!loop_watch_set(listener->watch, on ? LOOP_READ : 0);
 }
 
-static void on_retry(void *user) {
+static void tcp_on_retry(void *user) {
     struct tcp_listener *listener = user;
     listener->exhausted = false;
-    watch_again(listener);
+    tcp_watch_again(listener);
 }
 
 /* The kernel looks for a free descriptor first, whether or not a connection waits. */
-static bool has_waiting(const struct tcp_listener *listener) {
+static bool tcp_has_waiting(const struct tcp_listener *listener) {
     struct pollfd poller = {.fd = listener->fd, .events = POLLIN};
     return poll(&poller, 1, 0) == 1;
 }
 
-static void rest(struct tcp_listener *listener) {
+static void tcp_rest_accepting(struct tcp_listener *listener) {
     bool has_help = listener->exhausted_fn && listener->exhausted_fn(listener->user);
     listener->n_exhausted++;
     listener->exhausted = true;
-    watch_again(listener);
+    tcp_watch_again(listener);
     loop_timer_after(listener->retry, has_help ? 0 : RETRY_NS);
 }
 
 /* Until none waits or n_max were accepted. */
-static void accept_some(struct tcp_listener *listener, unsigned n_max) {
+static void tcp_accept_some(struct tcp_listener *listener, unsigned n_max) {
     for (unsigned i = 0; i < n_max && !listener->paused; i++) {
         int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
@@ -73,8 +73,8 @@ static void accept_some(struct tcp_listener *listener, unsigned n_max) {
             continue;
         }
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-            if (has_waiting(listener))
-                rest(listener);
+            if (tcp_has_waiting(listener))
+                tcp_rest_accepting(listener);
         } else if (errno == EINTR || errno == ECONNABORTED) {
             continue;
         }
@@ -82,13 +82,13 @@ static void accept_some(struct tcp_listener *listener, unsigned n_max) {
     }
 }
 
-static void on_readable(void *user, unsigned events) {
+static void tcp_on_readable(void *user, unsigned events) {
     (void)events;
-    accept_some(user, ACCEPTS_PER_TURN);
+    tcp_accept_some(user, ACCEPTS_PER_TURN);
 }
 
 /* What is accepted inherits these from the listening socket, which spares three calls for each. */
-static void set_options(int fd) {
+static void tcp_set_options(int fd) {
     int one = 1;
     int send_bytes = SEND_BYTES;
     int notsent_bytes = NOTSENT_BYTES;
@@ -97,13 +97,13 @@ static void set_options(int fd) {
     setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &notsent_bytes, sizeof notsent_bytes);
 }
 
-static bool is_loopback4(struct in_addr address) {
+static bool tcp_is_loopback4(struct in_addr address) {
     return ntohl(address.s_addr) >> 24 == 127;
 }
 
 /* On a socket that listens already. Takes fd on success. */
-static enum status listen_fd(struct loop *loop, int fd, tcp_accept_fn *fn, void *user,
-                             struct tcp_listener **out, struct error *error) {
+static enum status tcp_listen_fd(struct loop *loop, int fd, tcp_accept_fn *fn, void *user,
+                                 struct tcp_listener **out, struct error *error) {
     union {
         struct sockaddr any;
         struct sockaddr_in four;
@@ -119,14 +119,14 @@ static enum status listen_fd(struct loop *loop, int fd, tcp_accept_fn *fn, void 
     *listener = (struct tcp_listener){.fd = fd, .fn = fn, .user = user};
     if (bound.any.sa_family == AF_INET) {
         listener->port = ntohs(bound.four.sin_port);
-        listener->is_loopback = is_loopback4(bound.four.sin_addr);
+        listener->is_loopback = tcp_is_loopback4(bound.four.sin_addr);
     } else if (bound.any.sa_family == AF_INET6) {
         listener->port = ntohs(bound.six.sin6_port);
         listener->is_loopback = IN6_IS_ADDR_LOOPBACK(&bound.six.sin6_addr);
     }
-    set_options(fd);
-    if (loop_watch_new(loop, fd, on_readable, listener, &listener->watch) != STATUS_OK ||
-        loop_timer_new(loop, on_retry, listener, &listener->retry) != STATUS_OK ||
+    tcp_set_options(fd);
+    if (loop_watch_new(loop, fd, tcp_on_readable, listener, &listener->watch) != STATUS_OK ||
+        loop_timer_new(loop, tcp_on_retry, listener, &listener->retry) != STATUS_OK ||
         loop_watch_set(listener->watch, LOOP_READ) != STATUS_OK) {
         listener->fd = -1;
         tcp_listener_free(listener);
@@ -137,7 +137,7 @@ static enum status listen_fd(struct loop *loop, int fd, tcp_accept_fn *fn, void 
 }
 
 /* Did a name fail to resolve that may resolve later, or is the interface of an IPv6 scope not there yet? */
-static bool may_resolve(const char *host) {
+static bool tcp_may_resolve(const char *host) {
     static const char digits[] = "0123456789.";
     static const char bytes[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
     size_t n = strlen(host);
@@ -162,11 +162,11 @@ static enum status tcp_resolve(const char *address, struct addrinfo **list, stru
         return STATUS_OK;
     enum status status = error_set(error, STATUS_INVALID, "cannot find the address \"%s\": %s",
                                    address, gai_strerror(rc));
-    error->may_pass = may_resolve(at.host);
+    error->may_pass = tcp_may_resolve(at.host);
     return status;
 }
 
-static int open_socket(const struct addrinfo *info) {
+static int tcp_open_socket(const struct addrinfo *info) {
     int fd = socket(info->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -1;
@@ -183,9 +183,9 @@ static int open_socket(const struct addrinfo *info) {
 }
 
 /* "fd:N": a socket inherited from who started us. */
-static enum status listen_inherited(struct loop *loop, const char *address, tcp_accept_fn *fn,
-                                    void *user, struct tcp_listener **listener,
-                                    struct error *error) {
+static enum status tcp_listen_inherited(struct loop *loop, const char *address, tcp_accept_fn *fn,
+                                        void *user, struct tcp_listener **listener,
+                                        struct error *error) {
     const char *digits = address + 3;
     size_t n = strlen(digits);
     int listening = 0;
@@ -198,21 +198,21 @@ static enum status listen_inherited(struct loop *loop, const char *address, tcp_
     if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) != 0 ||
         fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
         return error_set(error, STATUS_IO, "descriptor %d: %s", fd, strerror(errno));
-    return listen_fd(loop, fd, fn, user, listener, error);
+    return tcp_listen_fd(loop, fd, fn, user, listener, error);
 }
 
 enum status tcp_listen(struct loop *loop, const char *address, tcp_accept_fn *fn, void *user,
                        struct tcp_listener **listener, struct error *error) {
     struct addrinfo *list = NULL;
     if (strncmp(address, "fd:", 3) == 0)
-        return listen_inherited(loop, address, fn, user, listener, error);
+        return tcp_listen_inherited(loop, address, fn, user, listener, error);
     TRY(tcp_resolve(address, &list, error));
     int fd = -1;
     /* A wildcard IPv6 socket takes IPv4 too, so it goes first; hosts without IPv6 get the other. */
     for (int pass = 0; pass < 2 && fd < 0; pass++)
         for (const struct addrinfo *info = list; info && fd < 0; info = info->ai_next)
             if ((info->ai_family == AF_INET6) == (pass == 0))
-                fd = open_socket(info);
+                fd = tcp_open_socket(info);
     int failure = errno;
     freeaddrinfo(list);
     if (fd < 0 && failure == EADDRINUSE)
@@ -223,7 +223,7 @@ enum status tcp_listen(struct loop *loop, const char *address, tcp_accept_fn *fn
     if (fd < 0)
         return error_errno(error, failure == EACCES ? STATUS_DENIED : STATUS_IO, failure,
                            "cannot listen on %s", address);
-    enum status status = listen_fd(loop, fd, fn, user, listener, error);
+    enum status status = tcp_listen_fd(loop, fd, fn, user, listener, error);
     if (status != STATUS_OK)
         close(fd);
     return status;
@@ -245,13 +245,13 @@ uint16_t tcp_listener_port(const struct tcp_listener *listener) {
 
 void tcp_listener_pause(struct tcp_listener *listener, bool paused) {
     listener->paused = paused;
-    watch_again(listener);
+    tcp_watch_again(listener);
 }
 
 void tcp_listener_finish(struct tcp_listener *listener) {
     if (!listener->watch)
         return;
-    accept_some(listener, UINT_MAX);
+    tcp_accept_some(listener, UINT_MAX);
     loop_watch_free(listener->watch);
     listener->watch = NULL;
     close(listener->fd);
@@ -274,7 +274,7 @@ bool tcp_is_loopback(const char *host) {
     struct in_addr four;
     struct in6_addr six;
     if (inet_pton(AF_INET, host, &four) == 1)
-        return is_loopback4(four);
+        return tcp_is_loopback4(four);
     if (inet_pton(AF_INET6, host, &six) == 1)
         return IN6_IS_ADDR_LOOPBACK(&six);
     return strcmp(host, "localhost") == 0;

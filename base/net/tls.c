@@ -24,14 +24,14 @@
 
 /* --- files ---------------------------------------------------------------------------------- */
 
-static const char *why(void) {
+static const char *tls_reason(void) {
     const char *reason = ERR_reason_error_string(ERR_peek_last_error());
     return reason ? reason : "not understood";
 }
 
 /* The file's text as a BIO over `text`, which has to outlive it. */
-static enum status open_text(const char *path, bool is_private, struct buf *text, BIO **bio,
-                             struct error *error) {
+static enum status tls_open_text(const char *path, bool is_private, struct buf *text, BIO **bio,
+                                 struct error *error) {
     buf_init(text, 0);
     ERR_clear_error();
     TRY(file_read_trusted(path, is_private, FILE_BYTES_MAX, text, error));
@@ -39,7 +39,7 @@ static enum status open_text(const char *path, bool is_private, struct buf *text
     return *bio ? STATUS_OK : error_set(error, STATUS_NOMEM, "%s: out of memory", path);
 }
 
-static void close_text(struct buf *text, BIO *bio) {
+static void tls_close_text(struct buf *text, BIO *bio) {
     BIO_free(bio);
     if (text->data)
         explicit_bzero(text->data, text->n);
@@ -47,12 +47,12 @@ static void close_text(struct buf *text, BIO *bio) {
 }
 
 /* Did reading stop because there is no further block in the file? */
-static bool is_at_end(void) {
+static bool tls_is_at_end(void) {
     unsigned long code = ERR_peek_last_error();
     return ERR_GET_LIB(code) == ERR_LIB_PEM && ERR_GET_REASON(code) == PEM_R_NO_START_LINE;
 }
 
-static void note_time(struct tls_context *context, const X509 *cert) {
+static void tls_note_time(struct tls_context *context, const X509 *cert) {
     char date[64] = "";
     struct tm end;
     context->ends_s =
@@ -72,38 +72,38 @@ static void note_time(struct tls_context *context, const X509 *cert) {
 }
 
 /* The first certificate is the server's own, the others lead to its root. */
-static enum status read_chain(struct tls_context *context, SSL_CTX *ssl, BIO *bio,
-                              struct error *error) {
+static enum status tls_read_chain(struct tls_context *context, SSL_CTX *ssl, BIO *bio,
+                                  struct error *error) {
     X509 *cert = PEM_read_bio_X509_AUX(bio, NULL, NULL, NULL);
     if (!cert)
         return error_set(error, STATUS_INVALID, "%s: %s", context->cert,
-                         is_at_end() ? "contains no PEM certificate" : why());
-    note_time(context, cert);
+                         tls_is_at_end() ? "contains no PEM certificate" : tls_reason());
+    tls_note_time(context, cert);
     bool taken = SSL_CTX_use_certificate(ssl, cert) == 1;
     X509_free(cert);
     if (!taken)
-        return error_set(error, STATUS_INVALID, "%s: %s", context->cert, why());
+        return error_set(error, STATUS_INVALID, "%s: %s", context->cert, tls_reason());
     while ((cert = PEM_read_bio_X509(bio, NULL, NULL, NULL)) != NULL) {
         if (SSL_CTX_add0_chain_cert(ssl, cert) != 1) {
             X509_free(cert);
-            return error_set(error, STATUS_INVALID, "%s: %s", context->cert, why());
+            return error_set(error, STATUS_INVALID, "%s: %s", context->cert, tls_reason());
         }
     }
-    if (!is_at_end())
-        return error_set(error, STATUS_INVALID, "%s: %s", context->cert, why());
+    if (!tls_is_at_end())
+        return error_set(error, STATUS_INVALID, "%s: %s", context->cert, tls_reason());
     return STATUS_OK;
 }
 
-static int refuse_passphrase(char *text, int size, int writing, void *user) {
+static int tls_refuse_passphrase(char *text, int size, int writing, void *user) {
     (void)text, (void)size, (void)writing;
     *(bool *)user = true;
     return -1;
 }
 
-static enum status read_key(const struct tls_context *context, SSL_CTX *ssl, BIO *bio,
-                            struct error *error) {
+static enum status tls_read_key(const struct tls_context *context, SSL_CTX *ssl, BIO *bio,
+                                struct error *error) {
     bool asked = false;
-    EVP_PKEY *key = PEM_read_bio_PrivateKey(bio, NULL, refuse_passphrase, &asked);
+    EVP_PKEY *key = PEM_read_bio_PrivateKey(bio, NULL, tls_refuse_passphrase, &asked);
     if (!key && asked)
         return error_set(error, STATUS_INVALID,
                          "%s: the key has a passphrase; store it without one, readable by this "
@@ -118,59 +118,61 @@ static enum status read_key(const struct tls_context *context, SSL_CTX *ssl, BIO
         return error_set(error, STATUS_INVALID, "%s: not the key of the certificate in %s",
                          context->key, context->cert);
     if (!taken)
-        return error_set(error, STATUS_INVALID, "%s: %s", context->key, why());
+        return error_set(error, STATUS_INVALID, "%s: %s", context->key, tls_reason());
     return STATUS_OK;
 }
 
 /* Whom to trust; a server names them to its clients, too. */
-static enum status read_roots(const char *path, SSL_CTX *ssl, bool is_server, BIO *bio,
-                              struct error *error) {
+static enum status tls_read_roots(const char *path, SSL_CTX *ssl, bool is_server, BIO *bio,
+                                  struct error *error) {
     unsigned n = 0;
     for (X509 *cert; (cert = PEM_read_bio_X509_AUX(bio, NULL, NULL, NULL)) != NULL; n++) {
         bool taken = X509_STORE_add_cert(SSL_CTX_get_cert_store(ssl), cert) == 1 &&
                      (!is_server || SSL_CTX_add_client_CA(ssl, cert) == 1);
         X509_free(cert);
         if (!taken)
-            return error_set(error, STATUS_INVALID, "%s: %s", path, why());
+            return error_set(error, STATUS_INVALID, "%s: %s", path, tls_reason());
     }
-    if (n == 0 || !is_at_end())
+    if (n == 0 || !tls_is_at_end())
         return error_set(error, STATUS_INVALID, "%s: %s", path,
-                         is_at_end() ? "contains no PEM certificate" : why());
+                         tls_is_at_end() ? "contains no PEM certificate" : tls_reason());
     return STATUS_OK;
 }
 
-static enum status load_roots(const char *path, SSL_CTX *ssl, bool is_server, struct error *error) {
+static enum status tls_load_roots(const char *path, SSL_CTX *ssl, bool is_server,
+                                  struct error *error) {
     struct buf text;
     BIO *bio = NULL;
-    enum status status = open_text(path, false, &text, &bio, error);
+    enum status status = tls_open_text(path, false, &text, &bio, error);
     if (status == STATUS_OK)
-        status = read_roots(path, ssl, is_server, bio, error);
-    close_text(&text, bio);
+        status = tls_read_roots(path, ssl, is_server, bio, error);
+    tls_close_text(&text, bio);
     return status;
 }
 
-static enum status load_identity(struct tls_context *context, SSL_CTX *ssl, struct error *error) {
+static enum status tls_load_identity(struct tls_context *context, SSL_CTX *ssl,
+                                     struct error *error) {
     struct buf text;
     BIO *bio = NULL;
     context->warning[0] = 0;
-    enum status status = open_text(context->cert, false, &text, &bio, error);
+    enum status status = tls_open_text(context->cert, false, &text, &bio, error);
     if (status == STATUS_OK)
-        status = read_chain(context, ssl, bio, error);
-    close_text(&text, bio);
+        status = tls_read_chain(context, ssl, bio, error);
+    tls_close_text(&text, bio);
     TRY(status);
     bio = NULL;
-    status = open_text(context->key, true, &text, &bio, error);
+    status = tls_open_text(context->key, true, &text, &bio, error);
     if (status == STATUS_OK)
-        status = read_key(context, ssl, bio, error);
-    close_text(&text, bio);
+        status = tls_read_key(context, ssl, bio, error);
+    tls_close_text(&text, bio);
     return status;
 }
 
 /* --- settings ------------------------------------------------------------------------------- */
 
 /* RFC 7301, 3.2: the server chooses, by its own order; no common protocol is a fatal alert. */
-static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *n_out,
-                           const unsigned char *offered, unsigned n_offered, void *user) {
+static int tls_choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *n_out,
+                               const unsigned char *offered, unsigned n_offered, void *user) {
     const struct tls_context *context = user;
     (void)ssl;
     /* Its result is not const, but lies in one of the two lists. */
@@ -180,7 +182,7 @@ static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *n
     return SSL_TLSEXT_ERR_OK;
 }
 
-static void set_common(SSL_CTX *ssl) {
+static void tls_set_common(SSL_CTX *ssl) {
     SSL_CTX_set_min_proto_version(ssl, TLS1_2_VERSION);
     SSL_CTX_set_options(ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
                                  SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA);
@@ -193,22 +195,23 @@ static void set_common(SSL_CTX *ssl) {
     SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF); /* tickets: clients keep the state */
 }
 
-static enum status make_server(struct tls_context *context, SSL_CTX **out, struct error *error) {
+static enum status tls_make_server(struct tls_context *context, SSL_CTX **out,
+                                   struct error *error) {
     static const unsigned char id[] = "tandem";
     SSL_CTX *ssl = SSL_CTX_new(TLS_server_method());
     if (!ssl)
         return error_set(error, STATUS_NOMEM, "no memory for TLS");
-    set_common(ssl);
+    tls_set_common(ssl);
     SSL_CTX_set_timeout(ssl, RESUME_S);
-    SSL_CTX_set_alpn_select_cb(ssl, choose_protocol, context);
+    SSL_CTX_set_alpn_select_cb(ssl, tls_choose_protocol, context);
     enum status status = STATUS_OK;
     if (SSL_CTX_set_cipher_list(ssl, CIPHERS_12) != 1 ||
         SSL_CTX_set_session_id_context(ssl, id, sizeof id - 1) != 1)
-        status = error_set(error, STATUS_UNSUPPORTED, "OpenSSL: %s", why());
+        status = error_set(error, STATUS_UNSUPPORTED, "OpenSSL: %s", tls_reason());
     if (status == STATUS_OK)
-        status = load_identity(context, ssl, error);
+        status = tls_load_identity(context, ssl, error);
     if (status == STATUS_OK && context->client_ca[0]) {
-        status = load_roots(context->client_ca, ssl, true, error);
+        status = tls_load_roots(context->client_ca, ssl, true, error);
         SSL_CTX_set_verify(ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
     }
     if (status != STATUS_OK)
@@ -219,7 +222,7 @@ static enum status make_server(struct tls_context *context, SSL_CTX **out, struc
 }
 
 /* "h2,http/1.1" as on the wire. */
-static void set_protocols(struct tls_context *context, const char *words) {
+static void tls_set_protocols(struct tls_context *context, const char *words) {
     while (*words) {
         size_t n = strcspn(words, ",");
         if (context->n_protocols + 1 + n > sizeof context->protocols)
@@ -231,14 +234,14 @@ static void set_protocols(struct tls_context *context, const char *words) {
     }
 }
 
-static char *copy(const char *text) {
+static char *tls_copy_text(const char *text) {
     return strdup(text ? text : "");
 }
 
 /* --- contexts ------------------------------------------------------------------------------- */
 
 /* Behind all links; zeros where there is no such file. */
-static void identify(const struct tls_context *context, uint64_t files[TLS_FILES][5]) {
+static void tls_identify_files(const struct tls_context *context, uint64_t files[TLS_FILES][5]) {
     const char *const paths[TLS_FILES] = {context->cert, context->key, context->client_ca};
     memset(files, 0, sizeof context->seen);
     for (unsigned i = 0; i < TLS_FILES; i++) {
@@ -256,17 +259,17 @@ enum status tls_server_new(struct loop *loop, const struct tls_server_config *co
     struct tls_context *context = calloc(1, sizeof *context);
     if (!context)
         return error_set(error, STATUS_NOMEM, "no memory for TLS");
-    context->cert = copy(config->cert);
-    context->key = copy(config->key);
-    context->client_ca = copy(config->client_ca);
-    context->plain_answer = copy(config->plain_answer);
-    set_protocols(context,
-                  config->protocols && config->protocols[0] ? config->protocols : "http/1.1");
+    context->cert = tls_copy_text(config->cert);
+    context->key = tls_copy_text(config->key);
+    context->client_ca = tls_copy_text(config->client_ca);
+    context->plain_answer = tls_copy_text(config->plain_answer);
+    tls_set_protocols(context,
+                      config->protocols && config->protocols[0] ? config->protocols : "http/1.1");
     enum status status = STATUS_NOMEM;
     error_set(error, STATUS_NOMEM, "no memory for TLS");
     if (context->cert && context->key && context->client_ca && context->plain_answer) {
-        identify(context, context->seen);
-        status = make_server(context, &context->ssl, error);
+        tls_identify_files(context, context->seen);
+        status = tls_make_server(context, &context->ssl, error);
     }
     if (status == STATUS_OK) {
         status = pool_new(loop, 1, config->n_streams_max, &context->pool);
@@ -285,8 +288,9 @@ enum status tls_context_reload(struct tls_context *context, struct error *error)
     int64_t ends_s = context->ends_s;
     SSL_CTX *ssl;
     memcpy(before, context->warning, sizeof before);
-    identify(context, context->seen); /* what changes while it is read is seen the next time */
-    enum status status = make_server(context, &ssl, error);
+    tls_identify_files(context,
+                       context->seen); /* what changes while it is read is seen the next time */
+    enum status status = tls_make_server(context, &ssl, error);
     snprintf(context->failed, sizeof context->failed, "%s", status == STATUS_OK ? "" : error->text);
     if (status != STATUS_OK) {
         memcpy(context->warning, before, sizeof before);
@@ -301,7 +305,7 @@ enum status tls_context_reload(struct tls_context *context, struct error *error)
 enum status tls_context_renew(struct tls_context *context, struct error *error) {
     uint64_t now[TLS_FILES][5];
     char before[sizeof context->failed];
-    identify(context, now);
+    tls_identify_files(context, now);
     if (!context->failed[0] && memcmp(now, context->seen, sizeof now) == 0)
         return STATUS_BUSY;
     memcpy(before, context->failed, sizeof before);
@@ -327,11 +331,11 @@ enum status tls_client_new(const struct tls_client_config *config, struct tls_co
         return error_set(error, STATUS_NOMEM, "no memory for TLS");
     }
     context->insecure = config->insecure;
-    set_protocols(context, config->protocols ? config->protocols : "http/1.1");
-    set_common(context->ssl);
+    tls_set_protocols(context, config->protocols ? config->protocols : "http/1.1");
+    tls_set_common(context->ssl);
     enum status status = STATUS_OK;
     if (config->ca && config->ca[0])
-        status = load_roots(config->ca, context->ssl, false, error);
+        status = tls_load_roots(config->ca, context->ssl, false, error);
     else
         SSL_CTX_set_default_verify_paths(context->ssl);
     SSL_CTX_set_verify(context->ssl, config->insecure ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);

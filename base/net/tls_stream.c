@@ -39,7 +39,7 @@ struct tls {
 
 /* --- the socket, as OpenSSL sees it --------------------------------------------------------- */
 
-static int bio_write(BIO *bio, const char *bytes, int n) {
+static int tls_bio_write(BIO *bio, const char *bytes, int n) {
     struct tls *tls = BIO_get_data(bio);
     ssize_t sent;
     BIO_clear_retry_flags(bio);
@@ -52,7 +52,7 @@ static int bio_write(BIO *bio, const char *bytes, int n) {
     return (int)sent;
 }
 
-static int bio_read(BIO *bio, char *bytes, int n) {
+static int tls_bio_read(BIO *bio, char *bytes, int n) {
     struct tls *tls = BIO_get_data(bio);
     ssize_t got;
     BIO_clear_retry_flags(bio);
@@ -65,7 +65,7 @@ static int bio_read(BIO *bio, char *bytes, int n) {
     return (int)got;
 }
 
-static long bio_ctrl(BIO *bio, int what, long number, void *pointer) {
+static long tls_bio_ctrl(BIO *bio, int what, long number, void *pointer) {
     const struct tls *tls = BIO_get_data(bio);
     (void)number, (void)pointer;
     if (what == BIO_CTRL_EOF)
@@ -73,25 +73,25 @@ static long bio_ctrl(BIO *bio, int what, long number, void *pointer) {
     return what == BIO_CTRL_FLUSH;
 }
 
-static int bio_create(BIO *bio) {
+static int tls_bio_create(BIO *bio) {
     BIO_set_init(bio, 1);
     return 1;
 }
 
 static BIO_METHOD *bio_method;
 
-static void make_bio_method(void) {
+static void tls_make_bio_method(void) {
     bio_method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "stream");
     ASSERT(bio_method); /* a few bytes, once */
-    BIO_meth_set_write(bio_method, bio_write);
-    BIO_meth_set_read(bio_method, bio_read);
-    BIO_meth_set_ctrl(bio_method, bio_ctrl);
-    BIO_meth_set_create(bio_method, bio_create);
+    BIO_meth_set_write(bio_method, tls_bio_write);
+    BIO_meth_set_read(bio_method, tls_bio_read);
+    BIO_meth_set_ctrl(bio_method, tls_bio_ctrl);
+    BIO_meth_set_create(bio_method, tls_bio_create);
 }
 
 /* --- handshakes ----------------------------------------------------------------------------- */
 
-static void explain(struct tls *tls) {
+static void tls_explain_failure(struct tls *tls) {
     unsigned long code = ERR_peek_last_error();
     long verified = SSL_get_verify_result(tls->ssl);
     const char *reason = ERR_reason_error_string(code);
@@ -105,7 +105,7 @@ static void explain(struct tls *tls) {
 }
 
 /* Who speaks plain HTTP to this port is told so in HTTP; it is one small send. */
-static void answer_plainly(const struct tls *tls) {
+static void tls_answer_plainly(const struct tls *tls) {
     const char *answer = tls->context->plain_answer;
     unsigned long code = ERR_peek_last_error();
     if (answer && answer[0] && ERR_GET_LIB(code) == ERR_LIB_SSL &&
@@ -116,7 +116,7 @@ static void answer_plainly(const struct tls *tls) {
 }
 
 /* On the pool's thread, or where the handshake is a client's on the loop's. */
-static void step(struct tls *tls) {
+static void tls_step(struct tls *tls) {
     ERR_clear_error();
     int rc = SSL_do_handshake(tls->ssl);
     int error = rc == 1 ? SSL_ERROR_NONE : SSL_get_error(tls->ssl, rc);
@@ -127,14 +127,14 @@ static void step(struct tls *tls) {
         tls->step = STREAM_AGAIN;
     } else {
         tls->step = STREAM_BROKEN;
-        explain(tls);
-        answer_plainly(tls);
+        tls_explain_failure(tls);
+        tls_answer_plainly(tls);
     }
 }
 
 /* A client of TLS that has hung up before its first words were looked at cannot answer to ours. One
  * that speaks plain HTTP can still read. */
-static bool has_left(const struct tls *tls) {
+static bool tls_peer_has_left(const struct tls *tls) {
     struct pollfd poller = {.fd = tls->fd, .events = POLLRDHUP};
     char first = 0;
     return poll(&poller, 1, 0) == 1 && (poller.revents & (POLLRDHUP | POLLHUP | POLLERR)) &&
@@ -142,19 +142,19 @@ static bool has_left(const struct tls *tls) {
 }
 
 /* A signature takes milliseconds, and thousands may wait: they are not made for the dead. */
-static void job_run(struct pool_job *job) {
+static void tls_job_run(struct pool_job *job) {
     struct tls *tls = (struct tls *)job;
     bool is_first = !tls->begun;
     tls->begun = true;
-    if (!is_first || !has_left(tls)) {
-        step(tls);
+    if (!is_first || !tls_peer_has_left(tls)) {
+        tls_step(tls);
         return;
     }
     tls->step = STREAM_BROKEN;
     snprintf(tls->problem, sizeof tls->problem, "TLS: the client hung up before its turn");
 }
 
-static void job_done(struct pool_job *job, enum status status) {
+static void tls_job_done(struct pool_job *job, enum status status) {
     struct tls *tls = (struct tls *)job;
     if (status != STATUS_OK) /* the pool ends: it was not run */
         tls->step = STREAM_BROKEN;
@@ -167,7 +167,7 @@ static bool tls_give_up(struct stream_port *port) {
     return pool_take_back(tls->context->pool, &tls->job);
 }
 
-static const char *agreed(const struct tls *tls) {
+static const char *tls_agreed_protocol(const struct tls *tls) {
     static const char *const known[] = {"h2", "http/1.1"};
     const unsigned char *name;
     unsigned n;
@@ -187,12 +187,12 @@ static int tls_open(struct stream_port *port) {
         return STREAM_AGAIN;
     }
     if (!tls->stepped)
-        step(tls);
+        tls_step(tls);
     tls->stepped = false;
     port->open_wants_write = tls->wants_write;
     if (tls->step == STREAM_DONE) {
         tls->open = true;
-        tls->protocol = agreed(tls);
+        tls->protocol = tls_agreed_protocol(tls);
         if (SSL_session_reused(tls->ssl))
             tls->context->counts.n_resumed++;
         else
@@ -207,14 +207,14 @@ static int tls_open(struct stream_port *port) {
 /* --- data ----------------------------------------------------------------------------------- */
 
 /* What SSL_read() failed with, as recv() answers it. */
-static ssize_t recv_failure(struct tls *tls, struct stream_port *port, int rc) {
+static ssize_t tls_recv_failure(struct tls *tls, struct stream_port *port, int rc) {
     int error = SSL_get_error(tls->ssl, rc);
     port->recv_wants_write = error == SSL_ERROR_WANT_WRITE;
     if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE)
         return STREAM_AGAIN;
     if (error == SSL_ERROR_ZERO_RETURN) /* close_notify: it was said, so nothing was cut off */
         return tls->failure = 0;
-    explain(tls);
+    tls_explain_failure(tls);
     tls->broken = true;
     return tls->failure = STREAM_BROKEN;
 }
@@ -229,7 +229,7 @@ static ssize_t tls_recv(struct stream_port *port, char *bytes, size_t n) {
         ERR_clear_error();
         int rc = SSL_read(tls->ssl, bytes + at, (int)(n - at));
         if (rc <= 0) {
-            ssize_t failure = recv_failure(tls, port, rc);
+            ssize_t failure = tls_recv_failure(tls, port, rc);
             return at > 0 ? (ssize_t)at : failure;
         }
         at += (size_t)rc;
@@ -258,7 +258,7 @@ static ssize_t tls_send(struct stream_port *port, const char *bytes, size_t n) {
         return (ssize_t)sent;
     if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE)
         return STREAM_AGAIN;
-    explain(tls);
+    tls_explain_failure(tls);
     tls->broken = true;
     return STREAM_BROKEN;
 }
@@ -283,7 +283,7 @@ static const char *tls_problem(const struct stream_port *port) {
     return tls->problem;
 }
 
-static void free_tls(struct tls *tls) {
+static void tls_free_stream(struct tls *tls) {
     SSL_free(tls->ssl);
     free(tls);
 }
@@ -293,7 +293,7 @@ static void tls_fini(struct stream_port *port, bool is_clean) {
     ERR_clear_error();
     if (is_clean && tls->open && !tls->broken && !(SSL_get_shutdown(tls->ssl) & SSL_SENT_SHUTDOWN))
         SSL_shutdown(tls->ssl); /* whether or not the kernel has room for it */
-    free_tls(tls);
+    tls_free_stream(tls);
 }
 
 #define TLS_IO                                                                                     \
@@ -306,13 +306,13 @@ static const struct stream_io client_io = {TLS_IO, .speaks_first = true};
 
 /* --- streams -------------------------------------------------------------------------------- */
 
-static enum status make(struct tls_context *context, int fd, struct tls **out) {
+static enum status tls_make_stream(struct tls_context *context, int fd, struct tls **out) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, make_bio_method);
+    pthread_once(&once, tls_make_bio_method);
     struct tls *tls = calloc(1, sizeof *tls);
     BIO *bio = BIO_new(bio_method);
     if (tls)
-        *tls = (struct tls){.job = {.run = job_run, .done = job_done},
+        *tls = (struct tls){.job = {.run = tls_job_run, .done = tls_job_done},
                             .context = context,
                             .ssl = SSL_new(context->ssl),
                             .fd = fd,
@@ -320,7 +320,7 @@ static enum status make(struct tls_context *context, int fd, struct tls **out) {
     if (!tls || !tls->ssl || !bio) {
         BIO_free(bio);
         if (tls)
-            free_tls(tls);
+            tls_free_stream(tls);
         return STATUS_NOMEM;
     }
     BIO_set_data(bio, tls);
@@ -332,17 +332,17 @@ static enum status make(struct tls_context *context, int fd, struct tls **out) {
 enum status stream_new_tls(struct loop *loop, int fd, struct tls_context *context,
                            const struct stream_events *events, void *user, struct stream **out) {
     struct tls *tls;
-    TRY(make(context, fd, &tls));
+    TRY(tls_make_stream(context, fd, &tls));
     SSL_set_accept_state(tls->ssl);
     enum status status = stream_new_io(loop, fd, &server_io, tls, events, user, out);
     if (status != STATUS_OK)
-        free_tls(tls);
+        tls_free_stream(tls);
     return status;
 }
 
 /* An address is no name: it is not sent as one (RFC 6066, 3), and compared as an address, whose zone
  * no certificate names. */
-static bool set_host(SSL *ssl, const char *host) {
+static bool tls_set_host(SSL *ssl, const char *host) {
     unsigned char address[16];
     char bare[64];
     snprintf(bare, sizeof bare, "%.*s", address_is_v6(host) ? (int)strcspn(host, "%") : 63, host);
@@ -356,12 +356,12 @@ enum status stream_new_tls_client(struct loop *loop, int fd, struct tls_context 
                                   const char *host, const struct stream_events *events, void *user,
                                   struct stream **out) {
     struct tls *tls;
-    TRY(make(context, fd, &tls));
+    TRY(tls_make_stream(context, fd, &tls));
     SSL_set_connect_state(tls->ssl);
-    enum status status = set_host(tls->ssl, host) ? STATUS_OK : STATUS_INVALID;
+    enum status status = tls_set_host(tls->ssl, host) ? STATUS_OK : STATUS_INVALID;
     if (status == STATUS_OK)
         status = stream_new_io(loop, fd, &client_io, tls, events, user, out);
     if (status != STATUS_OK)
-        free_tls(tls);
+        tls_free_stream(tls);
     return status;
 }

@@ -14,7 +14,7 @@
 #define PRINT_KEY 0x0fff
 #define CHECK_KEY 0x0ffe
 
-static error_t on_flag(int key, char *arg, struct argp_state *state) {
+static error_t options_on_flag(int key, char *arg, struct argp_state *state) {
     struct options *options = state->input;
     if (key == PRINT_KEY) {
         options->prints = true;
@@ -33,14 +33,14 @@ static error_t on_flag(int key, char *arg, struct argp_state *state) {
     return 0;
 }
 
-static const char *value_name(const struct option_spec *option) {
+static const char *options_value_name(const struct option_spec *option) {
     static const char *const by_type[] = {"TEXT", "N",    "yes|no", "SIZE",
                                           "TIME", "WORD", "WORD",   "LIST"};
     return option->value ? option->value : by_type[option->type];
 }
 
 /* The help line with the choices and the default behind it. NULL when memory is out. */
-static char *help_text(const struct option_spec *option) {
+static char *options_help_text(const struct option_spec *option) {
     struct buf text;
     buf_init(&text, 0);
     options_put_help(option, &text);
@@ -49,7 +49,7 @@ static char *help_text(const struct option_spec *option) {
     return buf_take(&text);
 }
 
-static bool read_flags(struct options *options, int argc, char **argv) {
+static bool options_read_flags(struct options *options, int argc, char **argv) {
     const struct options_program *program = options->program;
     unsigned n = program->n_options + 1;
     struct argp_option *flags = calloc(n + 3, sizeof *flags);
@@ -58,8 +58,8 @@ static bool read_flags(struct options *options, int argc, char **argv) {
         const struct option_spec *option = options_spec(options, i);
         flags[i] = (struct argp_option){.name = option->name,
                                         .key = FLAG_KEY + (int)i,
-                                        .arg = value_name(option),
-                                        .doc = help_text(option)};
+                                        .arg = options_value_name(option),
+                                        .doc = options_help_text(option)};
         flags[i].flags = option->type == OPTION_BOOL ? OPTION_ARG_OPTIONAL : 0;
         ok = flags[i].doc != NULL;
     }
@@ -74,7 +74,7 @@ static bool read_flags(struct options *options, int argc, char **argv) {
             .doc = "Check the configuration and exit; the status is 0 if it is valid"};
     }
     if (ok) {
-        struct argp argp = {.options = flags, .parser = on_flag, .doc = program->doc};
+        struct argp argp = {.options = flags, .parser = options_on_flag, .doc = program->doc};
         static char version[80]; /* argp keeps the pointer */
         const char *build = program->build ? program->build() : NULL;
         snprintf(version, sizeof version, "%s %s%s%s%s", program->name, TANDEM_VERSION,
@@ -89,7 +89,7 @@ static bool read_flags(struct options *options, int argc, char **argv) {
     return ok;
 }
 
-static void read_environment(struct options *options) {
+static void options_read_environment(struct options *options) {
     for (unsigned i = 0; i <= options->program->n_options; i++) {
         char name[80];
         snprintf(name, sizeof name, "TANDEM_%s", options_spec(options, i)->name);
@@ -102,8 +102,8 @@ static void read_environment(struct options *options) {
 }
 
 /* Sets the field that the option goes into. */
-static void put_field(const struct option_spec *option, const struct options_value *value,
-                      char *config) {
+static void options_put_field(const struct option_spec *option, const struct options_value *value,
+                              char *config) {
     const char *text = value->text ? value->text : "";
     struct option_list list = {(const char *const *)value->list, value->n_list};
     uint32_t number = (uint32_t)value->number;
@@ -135,7 +135,7 @@ static void put_field(const struct option_spec *option, const struct options_val
     }
 }
 
-static _Noreturn void print_and_end(const struct options *options) {
+static _Noreturn void options_print_and_end(const struct options *options) {
     struct buf text;
     buf_init(&text, 0);
     options_print(options, &text);
@@ -153,11 +153,11 @@ enum status options_new(const struct options_program *program, int argc, char **
     options->program = program;
     options->errors = errors;
     options->values = calloc(program->n_options + 1, sizeof *options->values);
-    if (!options->values || !read_flags(options, argc, argv)) {
+    if (!options->values || !options_read_flags(options, argc, argv)) {
         options_free(options);
         return STATUS_NOMEM;
     }
-    read_environment(options);
+    options_read_environment(options);
     const char *path = options->values[program->n_options].text;
     if (path && *path)
         options_read_file(options, path);
@@ -170,9 +170,9 @@ enum status options_new(const struct options_program *program, int argc, char **
         return STATUS_INVALID;
     }
     if (options->prints)
-        print_and_end(options);
+        options_print_and_end(options);
     for (unsigned i = 0; i < program->n_options; i++)
-        put_field(&program->table[i], &options->values[i], config);
+        options_put_field(&program->table[i], &options->values[i], config);
     *out = options;
     return STATUS_OK;
 }

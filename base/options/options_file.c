@@ -28,7 +28,7 @@ struct options_file_reader {
 static const char known_sections[] = "cluster router worker bench";
 
 /* False: more was said already than anybody reads. */
-static bool may_complain(struct options_file_reader *reader) {
+static bool options_file_may_complain(struct options_file_reader *reader) {
     if (++reader->n_errors > ERRORS_MAX)
         return false;
     buf_printf(reader->options->errors, "%s:%u: ", reader->path, reader->line);
@@ -38,11 +38,11 @@ static bool may_complain(struct options_file_reader *reader) {
 /* One line for the mistake in this line of the file. */
 #define COMPLAIN(reader, ...)                                                                      \
     do {                                                                                           \
-        if (may_complain(reader))                                                                  \
+        if (options_file_may_complain(reader))                                                     \
             buf_printf((reader)->options->errors, __VA_ARGS__);                                    \
     } while (0)
 
-static unsigned distance(const char *a, const char *b) {
+static unsigned edit_distance(const char *a, const char *b) {
     enum { N = 64 };
     size_t na = strlen(a), nb = strlen(b);
     if (na >= N || nb >= N)
@@ -66,18 +66,19 @@ static unsigned distance(const char *a, const char *b) {
     return row[nb];
 }
 
-static void unknown_key(struct options_file_reader *reader, const char *key) {
+static void options_file_unknown_key(struct options_file_reader *reader, const char *key) {
     const struct options_program *program = reader->options->program;
     char best[64] = "", candidate[64];
     unsigned least = (unsigned)strlen(key) / 3 + 1;
     for (unsigned i = 0; i < program->n_options; i++) {
-        unsigned d = distance(key, options_key(&program->table[i], candidate, sizeof candidate));
+        unsigned d =
+            edit_distance(key, options_key(&program->table[i], candidate, sizeof candidate));
         if (program->table[i].sections && d <= least && d < 64) {
             least = d;
             memcpy(best, candidate, sizeof best);
         }
     }
-    if (!may_complain(reader))
+    if (!options_file_may_complain(reader))
         return;
     buf_printf(reader->options->errors, "unknown key \"%s\" in [%s]", key, reader->section);
     if (best[0])
@@ -86,11 +87,12 @@ static void unknown_key(struct options_file_reader *reader, const char *key) {
 }
 
 /* The part of a section's name before the dot: "worker" of "worker.decode0". */
-static size_t kind_length(const char *section) {
+static size_t section_kind_length(const char *section) {
     return strcspn(section, ".");
 }
 
-static void take_key(struct options_file_reader *reader, const char *key, const char *value) {
+static void options_file_take_key(struct options_file_reader *reader, const char *key,
+                                  const char *value) {
     struct options *options = reader->options;
     const struct options_program *program = options->program;
     unsigned at = 0;
@@ -101,11 +103,11 @@ static void take_key(struct options_file_reader *reader, const char *key, const 
     bool shared = reader->rank == RANK_CLUSTER;
     if (at == program->n_options) {
         if (!shared || options_word(program->other_keys, key, strlen(key)) < 0)
-            unknown_key(reader, key);
+            options_file_unknown_key(reader, key);
         return;
     }
     const struct option_spec *option = &program->table[at];
-    if (options_word(option->sections, reader->section, kind_length(reader->section)) < 0) {
+    if (options_word(option->sections, reader->section, section_kind_length(reader->section)) < 0) {
         COMPLAIN(reader, "key \"%s\" does not belong in [%s]\n", key, reader->section);
         return;
     }
@@ -122,7 +124,7 @@ static void take_key(struct options_file_reader *reader, const char *key, const 
 }
 
 /* RANK_INSTANCE for our own [worker.NAME], RANK_NONE for another's. */
-static enum options_rank rank_of(struct options_file_reader *reader) {
+static enum options_rank section_rank_of(struct options_file_reader *reader) {
     const struct options_program *program = reader->options->program;
     const char *dot = strchr(reader->section, '.');
     if (strcmp(reader->section, "cluster") == 0)
@@ -138,7 +140,8 @@ static enum options_rank rank_of(struct options_file_reader *reader) {
 }
 
 /* Notes a section and decides whether its keys are ours to read. */
-static void enter_section(struct options_file_reader *reader, const char *name, size_t n) {
+static void options_file_enter_section(struct options_file_reader *reader, const char *name,
+                                       size_t n) {
     const char *own = reader->options->program->section;
     reader->skip = true;
     memset(reader->seen_keys, 0, sizeof reader->seen_keys);
@@ -148,7 +151,7 @@ static void enter_section(struct options_file_reader *reader, const char *name, 
     }
     memcpy(reader->section, name, n);
     reader->section[n] = 0;
-    size_t kind = kind_length(reader->section);
+    size_t kind = section_kind_length(reader->section);
     bool named = reader->section[kind] == '.';
     if (options_word(known_sections, reader->section, kind) < 0 ||
         (named && (strncmp(reader->section, "worker.", 7) != 0 || n == kind + 1))) {
@@ -172,12 +175,12 @@ static void enter_section(struct options_file_reader *reader, const char *name, 
     reader->seen_sections[reader->n_sections++] = copy;
     reader->skip = strcmp(reader->section, "cluster") != 0 &&
                    (!own || strlen(own) != kind || strncmp(reader->section, own, kind) != 0);
-    reader->rank = rank_of(reader);
+    reader->rank = section_rank_of(reader);
 }
 
 /* Reads one line into reader->text without its end. False at the end of the file. *bad: it is too
  * long or has control bytes. */
-static bool read_line(struct options_file_reader *reader, bool *bad) {
+static bool options_file_read_line(struct options_file_reader *reader, bool *bad) {
     size_t n = 0;
     int byte = 0;
     *bad = false;
@@ -197,10 +200,10 @@ static bool read_line(struct options_file_reader *reader, bool *bad) {
 }
 
 /* "[section]", with nothing behind it. */
-static void read_section(struct options_file_reader *reader, const char *at) {
+static void options_file_read_section(struct options_file_reader *reader, const char *at) {
     const char *end = strchr(at, ']');
     if (end && end[1 + strspn(end + 1, BLANKS)] == 0) {
-        enter_section(reader, at + 1, (size_t)(end - at - 1));
+        options_file_enter_section(reader, at + 1, (size_t)(end - at - 1));
         return;
     }
     reader->skip = true;
@@ -208,7 +211,7 @@ static void read_section(struct options_file_reader *reader, const char *at) {
 }
 
 /* "key = value" or "key: value", with blanks around both. */
-static void read_key(struct options_file_reader *reader, char *key) {
+static void options_file_read_key(struct options_file_reader *reader, char *key) {
     size_t n = strcspn(key, "=:");
     if (n == 0 || key[n] == 0) {
         COMPLAIN(reader, "expected key = value\n");
@@ -218,11 +221,11 @@ static void read_key(struct options_file_reader *reader, char *key) {
     while (n > 0 && strchr(BLANKS, key[n - 1]))
         n--;
     key[n] = 0;
-    take_key(reader, key, value);
+    options_file_take_key(reader, key, value);
 }
 
 /* One line of the file; a comment begins where a line begins. */
-static void take_line(struct options_file_reader *reader, bool bad) {
+static void options_file_take_line(struct options_file_reader *reader, bool bad) {
     if (bad) {
         COMPLAIN(reader, "a line has at most %d bytes and no control bytes\n", OPTIONS_LINE_MAX);
         return;
@@ -234,7 +237,7 @@ static void take_line(struct options_file_reader *reader, bool bad) {
     if (*at == 0 || *at == ';' || *at == '#')
         return;
     if (*at == '[') {
-        read_section(reader, at);
+        options_file_read_section(reader, at);
         return;
     }
     if (!reader->section[0] && !reader->skip) {
@@ -242,14 +245,14 @@ static void take_line(struct options_file_reader *reader, bool bad) {
         reader->skip = true;
     }
     if (!reader->skip)
-        read_key(reader, at);
+        options_file_read_key(reader, at);
 }
 
 /* Reads the whole file; the caller frees what the reader saw. */
-static void read_file(struct options_file_reader *reader) {
+static void options_file_read(struct options_file_reader *reader) {
     bool bad;
-    while (read_line(reader, &bad))
-        take_line(reader, bad);
+    while (options_file_read_line(reader, &bad))
+        options_file_take_line(reader, bad);
     if (ferror(reader->file))
         buf_printf(reader->options->errors, "%s: cannot read it\n", reader->path);
     if (reader->n_errors > ERRORS_MAX)
@@ -257,7 +260,7 @@ static void read_file(struct options_file_reader *reader) {
                    reader->n_errors - ERRORS_MAX);
 }
 
-static struct options_file_reader *reader_open(struct options *options, const char *path) {
+static struct options_file_reader *options_file_open(struct options *options, const char *path) {
     struct options_file_reader *reader = calloc(1, sizeof *reader);
     FILE *file = reader ? fopen(path, "re") : NULL;
     if (!file) {
@@ -269,7 +272,7 @@ static struct options_file_reader *reader_open(struct options *options, const ch
     return reader;
 }
 
-static void reader_close(struct options_file_reader *reader) {
+static void options_file_close(struct options_file_reader *reader) {
     for (unsigned i = 0; i < reader->n_sections; i++)
         free(reader->seen_sections[i]);
     fclose(reader->file);
@@ -277,11 +280,11 @@ static void reader_close(struct options_file_reader *reader) {
 }
 
 void options_read_file(struct options *options, const char *path) {
-    struct options_file_reader *reader = reader_open(options, path);
+    struct options_file_reader *reader = options_file_open(options, path);
     if (!reader)
         return;
-    read_file(reader);
-    reader_close(reader);
+    options_file_read(reader);
+    options_file_close(reader);
 }
 
 enum status options_instances(const char *path, const char *section, struct buf *names) {
@@ -291,15 +294,15 @@ enum status options_instances(const char *path, const char *section, struct buf 
     struct options options = {.program = &nobody, .errors = &errors};
     size_t n = strlen(section);
     buf_init(&errors, 65536);
-    struct options_file_reader *reader = reader_open(&options, path);
+    struct options_file_reader *reader = options_file_open(&options, path);
     if (reader) {
-        read_file(reader);
+        options_file_read(reader);
         for (unsigned i = 0; i < reader->n_sections; i++) {
             const char *seen = reader->seen_sections[i];
             if (strncmp(seen, section, n) == 0 && seen[n] == '.')
                 buf_printf(names, "%s\n", seen + n + 1);
         }
-        reader_close(reader);
+        options_file_close(reader);
     }
     buf_fini(&errors);
     return reader ? STATUS_OK : STATUS_IO;

@@ -44,7 +44,7 @@ int options_word(const char *words, const char *word, size_t n) {
     return -1;
 }
 
-static int count_words(const char *words) {
+static int options_count_words(const char *words) {
     int n = 0;
     for (const char *at = words; at && *at; n++) {
         at += strcspn(at, " ");
@@ -54,7 +54,7 @@ static int count_words(const char *words) {
 }
 
 /* Digits, then one of the units. False also when the product does not fit. */
-static bool parse_number(const char *text, const struct unit *units, uint64_t *number) {
+static bool options_parse_number(const char *text, const struct unit *units, uint64_t *number) {
     uint64_t value = 0;
     const char *at = text;
     if (!isdigit((unsigned char)*at))
@@ -76,7 +76,7 @@ static bool parse_number(const char *text, const struct unit *units, uint64_t *n
     return false;
 }
 
-static bool parse_bool(const char *text, uint64_t *number) {
+static bool options_parse_bool(const char *text, uint64_t *number) {
     if (options_word("yes on true 1", text, strlen(text)) >= 0)
         *number = 1;
     else if (options_word("no off false 0", text, strlen(text)) >= 0)
@@ -87,8 +87,8 @@ static bool parse_bool(const char *text, uint64_t *number) {
 }
 
 /* The number of `word` among `choices` and what `words` adds; -1 when it is none of them. */
-static int word_of(const struct option_spec *option, const char *word) {
-    int n_choices = count_words(option->choices);
+static int options_word_of(const struct option_spec *option, const char *word) {
+    int n_choices = options_count_words(option->choices);
     int at = *word ? options_word(option->choices, word, strlen(word)) : -1;
     for (unsigned i = 0; at < 0 && option->words && option->words(i); i++)
         if (strcmp(option->words(i), word) == 0)
@@ -118,20 +118,20 @@ bool options_parse(const struct option_spec *option, const char *text, uint64_t 
     case OPTION_LIST:
         return true;
     case OPTION_UINT:
-        ok = parse_number(text, NULL, number);
+        ok = options_parse_number(text, NULL, number);
         break;
     case OPTION_SIZE:
-        ok = parse_number(text, size_units, number);
+        ok = options_parse_number(text, size_units, number);
         break;
     case OPTION_DURATION:
-        ok = parse_number(text, time_units, number);
+        ok = options_parse_number(text, time_units, number);
         break;
     case OPTION_BOOL:
-        ok = parse_bool(text, number);
+        ok = options_parse_bool(text, number);
         break;
     case OPTION_CHOICE:
     case OPTION_WORD:
-        word = word_of(option, text);
+        word = options_word_of(option, text);
         *number = word < 0 ? 0 : (uint64_t)word;
         if (word < 0) {
             buf_puts(expected, "one of: ");

@@ -20,26 +20,26 @@ void options_put_help(const struct option_spec *option, struct buf *out) {
 }
 
 /* The first of the sections that the option may stand in is where it is printed. */
-static bool is_printed_in(const struct option_spec *option, const char *section) {
+static bool option_is_printed_in(const struct option_spec *option, const char *section) {
     size_t n = option->sections ? strcspn(option->sections, " ") : 0;
     return n > 0 && strlen(section) == n && memcmp(option->sections, section, n) == 0;
 }
 
-static void print_value(const struct options_value *value, struct buf *out) {
+static void options_print_value(const struct options_value *value, struct buf *out) {
     for (unsigned i = 0; i < value->n_list; i++)
         buf_printf(out, "%s %s", i ? "," : "", value->list[i]);
     if (value->n_list == 0 && value->text && value->text[0])
         buf_printf(out, " %s", value->text);
 }
 
-static void print_option(const struct option_spec *option, const struct options_value *value,
-                         struct buf *out) {
+static void options_print_row(const struct option_spec *option, const struct options_value *value,
+                              struct buf *out) {
     char key[64];
     buf_puts(out, "# ");
     options_put_help(option, out);
     buf_printf(out, "\n%s%s =", value->rank > RANK_DEFAULT ? "" : "#",
                options_key(option, key, sizeof key));
-    print_value(value, out);
+    options_print_value(value, out);
     buf_putc(out, '\n');
 }
 
@@ -49,7 +49,7 @@ void options_print(const struct options *options, struct buf *out) {
     for (unsigned s = 0; s < 2; s++) {
         buf_printf(out, "%s[%s]\n", s ? "\n" : "", sections[s]);
         for (unsigned i = 0; i < program->n_options; i++)
-            if (is_printed_in(&program->table[i], sections[s]))
-                print_option(&program->table[i], &options->values[i], out);
+            if (option_is_printed_in(&program->table[i], sections[s]))
+                options_print_row(&program->table[i], &options->values[i], out);
     }
 }

@@ -21,7 +21,8 @@ void options_drop(struct options_value *value) {
     *value = (struct options_value){0};
 }
 
-static bool add_to_list(struct options_value *value, const char *text, size_t n, unsigned most) {
+static bool options_add_to_list(struct options_value *value, const char *text, size_t n,
+                                unsigned most) {
     if (value->n_list == most)
         return false;
     char **list = realloc(value->list, (value->n_list + 1) * sizeof *list);
@@ -35,14 +36,14 @@ static bool add_to_list(struct options_value *value, const char *text, size_t n,
     return true;
 }
 
-static bool split_list(struct options_value *value, const char *text, unsigned most) {
+static bool options_split_list(struct options_value *value, const char *text, unsigned most) {
     while (*text) {
         text += strspn(text, ", \t");
         size_t n = strcspn(text, ",");
         size_t kept = n;
         while (kept > 0 && (text[kept - 1] == ' ' || text[kept - 1] == '\t'))
             kept--;
-        if (kept > 0 && !add_to_list(value, text, kept, most))
+        if (kept > 0 && !options_add_to_list(value, text, kept, most))
             return false;
         text += n;
     }
@@ -50,8 +51,8 @@ static bool split_list(struct options_value *value, const char *text, unsigned m
 }
 
 /* A bound as one would write it, for the error line. */
-static const char *bound_text(const struct option_spec *option, uint64_t bound, char *out,
-                              size_t size) {
+static const char *options_bound_text(const struct option_spec *option, uint64_t bound, char *out,
+                                      size_t size) {
     if (option->type == OPTION_DURATION)
         snprintf(out, size, "%g s", (double)bound / 1e9);
     else
@@ -65,26 +66,26 @@ void options_begin_error(struct buf *errors, const char *where, const char *name
         buf_printf(errors, "%s: ", name);
 }
 
-static bool in_bounds(struct options *options, const struct option_spec *option, uint64_t number,
-                      const char *text, const char *where) {
+static bool options_in_bounds(struct options *options, const struct option_spec *option,
+                              uint64_t number, const char *text, const char *where) {
     char least[40], most[40];
     bool numeric = option->type == OPTION_UINT || option->type == OPTION_SIZE ||
                    option->type == OPTION_DURATION;
     if (!numeric || (number >= option->min && (option->max == 0 || number <= option->max)))
         return true;
-    bound_text(option, option->min, least, sizeof least);
+    options_bound_text(option, option->min, least, sizeof least);
     options_begin_error(options->errors, where, option->name);
     if (option->max)
         buf_printf(options->errors, "%s is out of range (%s..%s)\n", text, least,
-                   bound_text(option, option->max, most, sizeof most));
+                   options_bound_text(option, option->max, most, sizeof most));
     else
         buf_printf(options->errors, "%s is out of range (at least %s)\n", text, least);
     return false;
 }
 
 /* Reads the text as the option's type; else says what it has to be. */
-static bool parse_value(struct options *options, const struct option_spec *option, const char *text,
-                        const char *where, uint64_t *number) {
+static bool options_parse_value(struct options *options, const struct option_spec *option,
+                                const char *text, const char *where, uint64_t *number) {
     struct buf expected;
     buf_init(&expected, 0);
     bool parsed = options_parse(option, text, number, &expected);
@@ -102,8 +103,8 @@ void options_set(struct options *options, unsigned at, enum options_rank rank, c
     const struct option_spec *option = options_spec(options, at);
     struct options_value *value = &options->values[at];
     uint64_t number = 0;
-    if (!parse_value(options, option, text, where, &number) ||
-        !in_bounds(options, option, number, text, where) || rank < value->rank)
+    if (!options_parse_value(options, option, text, where, &number) ||
+        !options_in_bounds(options, option, number, text, where) || rank < value->rank)
         return;
     if (rank > value->rank || option->type != OPTION_LIST)
         options_drop(value);
@@ -115,7 +116,7 @@ void options_set(struct options *options, unsigned at, enum options_rank rank, c
     value->where = strdup(where);
     unsigned most = option->max ? (unsigned)option->max : OPTIONS_LIST_MAX;
     if (!value->text || !value->where ||
-        (option->type == OPTION_LIST && !split_list(value, text, most))) {
+        (option->type == OPTION_LIST && !options_split_list(value, text, most))) {
         options_begin_error(options->errors, where, option->name);
         buf_printf(options->errors, "more than %u entries\n", most);
     }
