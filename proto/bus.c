@@ -21,7 +21,7 @@
 #define GATHER_EVERY          64 /* messages: so that a busy socket does not hide the others */
 #define SOCKETS_SPARE         64
 
-static enum status open_descriptors(struct bus *bus) {
+static enum status bus_open_descriptors(struct bus *bus) {
     struct itimerspec tick = {.it_interval.tv_nsec = TICK_MS * (long)NS_PER_MS,
                               .it_value.tv_nsec = TICK_MS * (long)NS_PER_MS};
     bus->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -38,7 +38,7 @@ static enum status open_descriptors(struct bus *bus) {
     return STATUS_OK;
 }
 
-static enum status open_context(struct bus *bus, struct error *error) {
+static enum status bus_open_context(struct bus *bus, struct error *error) {
     bus->context = zmq_ctx_new();
     if (!bus->context)
         return error_set(error, STATUS_NOMEM, "no ZeroMQ context");
@@ -91,10 +91,10 @@ enum status bus_new(const struct bus_config *config, struct bus **made, struct e
     if (!bus->links || codec_init(&bus->encoder) != STATUS_OK ||
         codec_init(&bus->decoder) != STATUS_OK)
         status = error_set(error, STATUS_NOMEM, "no memory for %u links", bus->config.max_links);
-    else if (open_descriptors(bus) != STATUS_OK)
+    else if (bus_open_descriptors(bus) != STATUS_OK)
         status = error_set(error, STATUS_IO, "cannot open descriptors: %s", strerror(errno));
     else
-        status = open_context(bus, error);
+        status = bus_open_context(bus, error);
     if (status != STATUS_OK) {
         bus_free(bus);
         return status;
@@ -103,7 +103,7 @@ enum status bus_new(const struct bus_config *config, struct bus **made, struct e
     return STATUS_OK;
 }
 
-static void listener_close(struct bus *bus, struct bus_listener *listener) {
+static void bus_listener_close(struct bus *bus, struct bus_listener *listener) {
     socket_close(bus, &listener->socket);
     socket_close(bus, &listener->monitor);
     map_fini(&listener->links);
@@ -116,7 +116,7 @@ void bus_free(struct bus *bus) {
         if (bus->links[i].state != LINK_FREE)
             link_drop(bus, &bus->links[i]);
     for (uint32_t i = 0; i < bus->n_listeners; i++)
-        listener_close(bus, &bus->listeners[i]);
+        bus_listener_close(bus, &bus->listeners[i]);
     zmq_msg_close(&bus->head);
     zmq_msg_close(&bus->raw);
     if (bus->context) {
@@ -147,7 +147,7 @@ enum status bus_bind(struct bus *bus, const char *endpoint, uint32_t *index, str
     *listener = (struct bus_listener){0};
     enum status status = socket_listen(bus, listener, bus->n_listeners, endpoint, error);
     if (status != STATUS_OK) {
-        listener_close(bus, listener);
+        bus_listener_close(bus, listener);
         return status;
     }
     *index = bus->n_listeners++;
@@ -181,7 +181,7 @@ void bus_close(struct bus *bus, uint32_t number) {
         link_drop(bus, link);
 }
 
-static void tick(struct bus *bus) {
+static void bus_tick(struct bus *bus) {
     uint64_t ignored;
     uint64_t now_ns = clock_now_ns();
     (void)!read(bus->timer_fd, &ignored, sizeof ignored);
@@ -197,7 +197,7 @@ static void tick(struct bus *bus) {
 }
 
 /* Marks the sockets whose descriptors have something. */
-static void gather(struct bus *bus) {
+static void bus_gather_events(struct bus *bus) {
     struct epoll_event events[GATHER_EVENTS];
     int n = epoll_wait(bus->epoll_fd, events, GATHER_EVENTS, 0);
     for (int i = 0; i < n; i++) {
@@ -216,12 +216,12 @@ static void gather(struct bus *bus) {
     /* Last, because it may close sockets that are among the events. */
     if (bus->is_tick_due) {
         bus->is_tick_due = false;
-        tick(bus);
+        bus_tick(bus);
     }
 }
 
 /* Receives into `part`. STATUS_BUSY: nothing there. */
-static enum status receive_part(void *zmq, zmq_msg_t *part, bool *more) {
+static enum status bus_receive_part(void *zmq, zmq_msg_t *part, bool *more) {
     zmq_msg_close(part);
     zmq_msg_init(part);
     while (zmq_msg_recv(part, zmq, ZMQ_DONTWAIT) < 0)
@@ -232,40 +232,40 @@ static enum status receive_part(void *zmq, zmq_msg_t *part, bool *more) {
 }
 
 /* A message with more parts than ours have: the rest goes unread. */
-static void skip_parts(void *zmq) {
+static void bus_skip_parts(void *zmq) {
     bool more = true;
     zmq_msg_t part;
     zmq_msg_init(&part);
-    while (more && receive_part(zmq, &part, &more) == STATUS_OK)
+    while (more && bus_receive_part(zmq, &part, &more) == STATUS_OK)
         continue;
     zmq_msg_close(&part);
 }
 
 /* Takes the parts of one message into bus->head and bus->raw and finds its link. STATUS_BUSY:
  * nothing there. STATUS_CORRUPT: not of our shape. STATUS_LIMIT: no link to be had. */
-static enum status receive_parts(struct bus *bus, struct bus_socket *socket, struct bus_link **link,
-                                 bool *has_raw) {
+static enum status bus_receive_parts(struct bus *bus, struct bus_socket *socket,
+                                     struct bus_link **link, bool *has_raw) {
     bool more;
     uint8_t routing_id[ROUTING_ID_BYTES];
     bool has_id = true;
     *link = socket->kind == SOCKET_LINK ? &bus->links[socket->index] : NULL;
     *has_raw = false;
-    TRY(receive_part(socket->zmq, &bus->head, &more));
+    TRY(bus_receive_part(socket->zmq, &bus->head, &more));
     if (socket->kind == SOCKET_LISTENER) {
         has_id = zmq_msg_size(&bus->head) == ROUTING_ID_BYTES;
         if (has_id)
             memcpy(routing_id, zmq_msg_data(&bus->head), ROUTING_ID_BYTES);
-        if (!more || receive_part(socket->zmq, &bus->head, &more) != STATUS_OK)
+        if (!more || bus_receive_part(socket->zmq, &bus->head, &more) != STATUS_OK)
             return STATUS_CORRUPT;
     }
     if (more) {
         *has_raw = true;
-        if (receive_part(socket->zmq, &bus->raw, &more) != STATUS_OK)
+        if (bus_receive_part(socket->zmq, &bus->raw, &more) != STATUS_OK)
             return STATUS_CORRUPT;
     }
     bool is_longer = more;
     if (is_longer)
-        skip_parts(socket->zmq);
+        bus_skip_parts(socket->zmq);
     if (!has_id)
         return STATUS_CORRUPT;
     if (!*link) {
@@ -277,11 +277,11 @@ static enum status receive_parts(struct bus *bus, struct bus_socket *socket, str
 }
 
 /* One message of a ready socket. STATUS_BUSY: none. STATUS_NOT_FOUND: one that was dropped. */
-static enum status receive_from(struct bus *bus, struct bus_socket *socket,
-                                struct bus_event *event) {
+static enum status bus_receive_from(struct bus *bus, struct bus_socket *socket,
+                                    struct bus_event *event) {
     struct bus_link *link;
     bool has_raw;
-    enum status status = receive_parts(bus, socket, &link, &has_raw);
+    enum status status = bus_receive_parts(bus, socket, &link, &has_raw);
     if (status == STATUS_BUSY)
         return STATUS_BUSY;
     if (status == STATUS_LIMIT) {
@@ -318,7 +318,7 @@ static enum status receive_from(struct bus *bus, struct bus_socket *socket,
 }
 
 /* A link that is over, once what came on it was taken (or time is up). */
-static bool next_lost(struct bus *bus, struct bus_event *event) {
+static bool bus_next_lost(struct bus *bus, struct bus_event *event) {
     list_each_entry(link, &bus->ending, struct bus_link, ending) {
         if (!list_empty(&link_socket(bus, link)->ready) &&
             clock_now_ns() < link->connect_deadline_ns)
@@ -341,7 +341,7 @@ static bool next_lost(struct bus *bus, struct bus_event *event) {
     return false;
 }
 
-static void flush_socket(struct bus *bus, struct bus_socket *socket) {
+static void bus_flush_socket(struct bus *bus, struct bus_socket *socket) {
     socket->is_unflushed = false;
     list_each_entry(link, &bus->waiting, struct bus_link, waiting) {
         if (socket == link_socket(bus, link))
@@ -352,15 +352,15 @@ static void flush_socket(struct bus *bus, struct bus_socket *socket) {
 enum status bus_receive(struct bus *bus, struct bus_event *event) {
     if (++bus->n_since_gather >= GATHER_EVERY) {
         bus->n_since_gather = 0;
-        gather(bus);
+        bus_gather_events(bus);
     }
     for (;;) {
-        if (next_lost(bus, event))
+        if (bus_next_lost(bus, event))
             return STATUS_OK;
         struct list *first = list_first(&bus->ready);
         if (!first) {
             bus->n_since_gather = 0;
-            gather(bus);
+            bus_gather_events(bus);
             if (!bus_has_work(bus))
                 return STATUS_BUSY;
             continue;
@@ -371,11 +371,11 @@ enum status bus_receive(struct bus *bus, struct bus_event *event) {
             continue;
         }
         list_remove(first);
-        enum status status = receive_from(bus, socket, event);
+        enum status status = bus_receive_from(bus, socket, event);
         if (status == STATUS_BUSY) {
             /* Nothing more came; the same commands may have made room for what waits. */
             socket->is_unflushed = true;
-            flush_socket(bus, socket);
+            bus_flush_socket(bus, socket);
             continue;
         }
         if (socket->kind != SOCKET_FREE && list_empty(&socket->ready))
@@ -388,7 +388,7 @@ enum status bus_receive(struct bus *bus, struct bus_event *event) {
 enum status bus_wait(struct bus *bus, uint64_t timeout_ns) {
     uint64_t start_ns = clock_now_ns();
     for (;;) {
-        gather(bus);
+        bus_gather_events(bus);
         if (bus_has_work(bus))
             return STATUS_OK;
         uint64_t passed_ns = clock_now_ns() - start_ns;

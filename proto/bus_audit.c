@@ -10,12 +10,12 @@ bool bus_has_work(const struct bus *bus) {
     return !list_empty(&bus->ready) || !list_empty(&bus->ending);
 }
 
-static bool is_idle(const struct bus_socket *socket) {
+static bool bus_audit_is_idle(const struct bus_socket *socket) {
     return socket->kind != SOCKET_FREE && list_empty(&socket->ready);
 }
 
-static void audit_socket(struct bus *bus, struct bus_socket *socket) {
-    if (is_idle(socket) && socket->is_unread) {
+static void bus_audit_socket(struct bus *bus, struct bus_socket *socket) {
+    if (bus_audit_is_idle(socket) && socket->is_unread) {
         socket->is_unread = false;
         bus->stats.n_missed_wakeups++;
     }
@@ -27,12 +27,12 @@ void bus_audit(struct bus *bus) {
         bus->stats.n_missed_wakeups++;
     for (uint32_t i = 0; i < bus->config.max_links; i++)
         if (bus->links[i].state != LINK_FREE)
-            audit_socket(bus, &bus->links[i].socket);
+            bus_audit_socket(bus, &bus->links[i].socket);
     for (uint32_t i = 0; i < bus->n_listeners; i++)
-        audit_socket(bus, &bus->listeners[i].socket);
+        bus_audit_socket(bus, &bus->listeners[i].socket);
     list_each_entry(link, &bus->waiting, struct bus_link, waiting) {
         struct bus_socket *socket = link_socket(bus, link);
-        if (is_idle(socket) && socket->is_unflushed) {
+        if (bus_audit_is_idle(socket) && socket->is_unflushed) {
             socket->is_unflushed = false;
             bus->stats.n_missed_wakeups++;
         }
@@ -44,7 +44,7 @@ static void bus_audit_look(struct bus *bus, struct bus_socket *socket) {
     struct pollfd fd = {.fd = socket->fd, .events = POLLIN};
     int events = 0;
     size_t n = sizeof events;
-    if (!is_idle(socket) || poll(&fd, 1, 0) != 0)
+    if (!bus_audit_is_idle(socket) || poll(&fd, 1, 0) != 0)
         return;
     if (zmq_getsockopt(socket->zmq, ZMQ_EVENTS, &events, &n) == 0 && (events & ZMQ_POLLIN))
         bus_mark(bus, socket);

@@ -16,7 +16,8 @@ const char *endpoint_path(const char *endpoint) {
     return strncmp(endpoint, "ipc://", 6) == 0 ? endpoint + 6 : NULL;
 }
 
-static enum status split(const char *address, struct address *at, struct error *error) {
+static enum status bus_endpoint_split(const char *address, struct address *at,
+                                      struct error *error) {
     if (!address_split(address, at) || !at->host[0])
         return error_set(error, STATUS_INVALID,
                          "tcp://%s: not HOST:PORT, with an IPv6 address in brackets", address);
@@ -57,7 +58,7 @@ enum status endpoint_check(const char *endpoint, bool has_keys, bool *needs_curv
     if (strncmp(endpoint, "tcp://", 6) != 0)
         return error_set(error, STATUS_INVALID, "%s: neither ipc:// nor tcp://", endpoint);
     struct address at;
-    TRY(split(endpoint + 6, &at, error));
+    TRY(bus_endpoint_split(endpoint + 6, &at, error));
     if (!has_keys && !tcp_is_loopback(at.host))
         return error_set(error, STATUS_DENIED,
                          "%s is not a loopback address, and no keys are set: make them with "
@@ -87,7 +88,7 @@ enum status bus_check(const char *endpoint, bool has_keys, struct error *error) 
 }
 
 /* libzmq unlinks the path before it binds, so a second process would take a living one's place. */
-static enum status check_unused(const char *path, struct error *error) {
+static enum status bus_endpoint_check_unused(const char *path, struct error *error) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     memcpy(address.sun_path, path, strlen(path) + 1);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -112,10 +113,10 @@ enum status endpoint_prepare_bind(const char *endpoint, struct error *error) {
     memcpy(folder, path, strlen(path) + 1);
     char *slash = strrchr(folder, '/');
     if (slash == folder)
-        return check_unused(path, error);
+        return bus_endpoint_check_unused(path, error);
     *slash = '\0';
     int number = mkdir(folder, 0700) == 0 ? 0 : errno;
     if (number != 0 && number != EEXIST)
         return error_errno(error, STATUS_IO, number, "cannot make the folder %s", folder);
-    return check_unused(path, error);
+    return bus_endpoint_check_unused(path, error);
 }

@@ -24,7 +24,7 @@ struct bus_link *link_find(const struct bus *bus, uint32_t number) {
 }
 
 /* A full table gives up the bound link that has been silent the longest, if that is long. */
-static void evict(struct bus *bus) {
+static void bus_link_evict(struct bus *bus) {
     struct bus_link *oldest = NULL;
     for (uint32_t i = 0; i < bus->config.max_links; i++) {
         struct bus_link *link = &bus->links[i];
@@ -42,7 +42,7 @@ static void evict(struct bus *bus) {
 
 enum status link_take(struct bus *bus, struct bus_link **link) {
     if (bus->first_free == NO_SLOT)
-        evict(bus);
+        bus_link_evict(bus);
     if (bus->first_free == NO_SLOT)
         return STATUS_LIMIT;
     struct bus_link *taken = &bus->links[bus->first_free];
@@ -63,7 +63,7 @@ enum status link_take(struct bus *bus, struct bus_link **link) {
     return STATUS_OK;
 }
 
-static struct map_key key_of(const uint8_t *routing_id) {
+static struct map_key bus_link_key_of(const uint8_t *routing_id) {
     struct map_key key;
     memcpy(&key, routing_id, sizeof key);
     return key;
@@ -73,14 +73,14 @@ struct bus_link *link_of_peer(struct bus *bus, uint32_t listener, const uint8_t 
     struct map *map = &bus->listeners[listener].links;
     uint32_t slot;
     struct bus_link *link;
-    if (map_get(map, key_of(routing_id), &slot) == STATUS_OK)
+    if (map_get(map, bus_link_key_of(routing_id), &slot) == STATUS_OK)
         return &bus->links[slot];
     if (link_take(bus, &link) != STATUS_OK)
         return NULL;
     link->is_bound = true;
     link->listener = listener;
     memcpy(link->routing_id, routing_id, ROUTING_ID_BYTES);
-    if (map_put(map, key_of(routing_id), (uint32_t)(link - bus->links)) != STATUS_OK) {
+    if (map_put(map, bus_link_key_of(routing_id), (uint32_t)(link - bus->links)) != STATUS_OK) {
         link_drop(bus, link);
         return NULL;
     }
@@ -91,7 +91,8 @@ struct bus_socket *link_socket(struct bus *bus, struct bus_link *link) {
     return link->is_bound ? &bus->listeners[link->listener].socket : &link->socket;
 }
 
-static void pop(struct bus *bus, struct bus_link *link, struct queue *queue, struct queued *item) {
+static void bus_link_pop(struct bus *bus, struct bus_link *link, struct queue *queue,
+                         struct queued *item) {
     list_remove(&item->link);
     queue->n--;
     link->queued_bytes -= sizeof *item + item->n_head + item->n_raw;
@@ -99,21 +100,21 @@ static void pop(struct bus *bus, struct bus_link *link, struct queue *queue, str
     free(item);
 }
 
-static void drop_queues(struct bus *bus, struct bus_link *link) {
+static void bus_link_drop_queues(struct bus *bus, struct bus_link *link) {
     list_each_entry(item, &link->control.items, struct queued, link) {
-        pop(bus, link, &link->control, item);
+        bus_link_pop(bus, link, &link->control, item);
     }
     list_each_entry(item, &link->bulk.items, struct queued, link) {
-        pop(bus, link, &link->bulk, item);
+        bus_link_pop(bus, link, &link->bulk, item);
     }
     list_remove(&link->waiting);
 }
 
 void link_drop(struct bus *bus, struct bus_link *link) {
-    drop_queues(bus, link);
+    bus_link_drop_queues(bus, link);
     list_remove(&link->ending);
     if (link->is_bound)
-        map_remove(&bus->listeners[link->listener].links, key_of(link->routing_id));
+        map_remove(&bus->listeners[link->listener].links, bus_link_key_of(link->routing_id));
     socket_close(bus, &link->socket);
     socket_close(bus, &link->monitor);
     link->state = LINK_FREE;
@@ -125,7 +126,7 @@ void link_drop(struct bus *bus, struct bus_link *link) {
 void link_end(struct bus *bus, struct bus_link *link, const char *why) {
     if (link->state != LINK_OPEN)
         return;
-    drop_queues(bus, link);
+    bus_link_drop_queues(bus, link);
     link->state = LINK_ENDING;
     link->why = why;
     link->connect_deadline_ns = clock_now_ns() + TICK_MS * NS_PER_MS;
@@ -139,7 +140,7 @@ void link_end(struct bus *bus, struct bus_link *link, const char *why) {
 
 void link_ban(struct bus *bus, struct bus_link *link) {
     bus->stats.n_banned++;
-    drop_queues(bus, link);
+    bus_link_drop_queues(bus, link);
     if (link->is_bound && !link->is_shown) {
         link->state = LINK_BANNED;
         return;
@@ -147,7 +148,7 @@ void link_ban(struct bus *bus, struct bus_link *link) {
     link_end(bus, link, "messages that do not decode");
 }
 
-static enum status send_part(void *zmq, const void *bytes, size_t n, int flags) {
+static enum status bus_link_send_part(void *zmq, const void *bytes, size_t n, int flags) {
     while (zmq_send(zmq, bytes, n, flags | ZMQ_DONTWAIT) < 0) {
         int number = zmq_errno();
         if (number == EINTR)
@@ -158,20 +159,21 @@ static enum status send_part(void *zmq, const void *bytes, size_t n, int flags) 
 }
 
 /* Whole, or not at all: libzmq refuses with the first part. */
-static enum status send_parts(struct bus_socket *socket, const struct bus_link *link,
-                              const struct frames *frames) {
+static enum status bus_link_send_parts(struct bus_socket *socket, const struct bus_link *link,
+                                       const struct frames *frames) {
     socket->is_unread = true;
     if (link->is_bound)
-        TRY(send_part(socket->zmq, link->routing_id, ROUTING_ID_BYTES, ZMQ_SNDMORE));
-    TRY(send_part(socket->zmq, frames->head, frames->n_head, frames->n_raw > 0 ? ZMQ_SNDMORE : 0));
+        TRY(bus_link_send_part(socket->zmq, link->routing_id, ROUTING_ID_BYTES, ZMQ_SNDMORE));
+    TRY(bus_link_send_part(socket->zmq, frames->head, frames->n_head,
+                           frames->n_raw > 0 ? ZMQ_SNDMORE : 0));
     if (frames->n_raw > 0)
-        TRY(send_part(socket->zmq, frames->raw, frames->n_raw, 0));
+        TRY(bus_link_send_part(socket->zmq, frames->raw, frames->n_raw, 0));
     return STATUS_OK;
 }
 
 /* A send that found no room. To mark the socket would wake its owner, who would find no room again,
  * and so on; so libzmq is asked, once, whether a message came. */
-static void ask_for_messages(struct bus *bus, struct bus_socket *socket) {
+static void bus_link_ask_for_messages(struct bus *bus, struct bus_socket *socket) {
     int events = 0;
     size_t n = sizeof events;
     if (zmq_getsockopt(socket->zmq, ZMQ_EVENTS, &events, &n) == 0 && (events & ZMQ_POLLIN))
@@ -181,13 +183,14 @@ static void ask_for_messages(struct bus *bus, struct bus_socket *socket) {
 
 /* Sending handles libzmq's commands, whether it finds room or not, and so can eat the wake-up of a
  * message that came. */
-static enum status transmit(struct bus *bus, struct bus_link *link, const struct frames *frames) {
+static enum status bus_link_transmit(struct bus *bus, struct bus_link *link,
+                                     const struct frames *frames) {
     struct bus_socket *socket = link_socket(bus, link);
-    enum status status = send_parts(socket, link, frames);
+    enum status status = bus_link_send_parts(socket, link, frames);
     if (status == STATUS_BUSY) {
-        ask_for_messages(bus, socket);
+        bus_link_ask_for_messages(bus, socket);
         /* The question handles commands too: room that came meanwhile is told by nothing else. */
-        status = send_parts(socket, link, frames);
+        status = bus_link_send_parts(socket, link, frames);
     }
     if (status == STATUS_BUSY) {
         socket->is_unread = false; /* libzmq's sends handle commands once a millisecond */
@@ -198,9 +201,9 @@ static enum status transmit(struct bus *bus, struct bus_link *link, const struct
     return status;
 }
 
-static enum status enqueue(struct bus *bus, struct bus_link *link, struct queue *queue,
-                           uint32_t n_max, const struct message *message,
-                           const struct frames *frames) {
+static enum status bus_link_enqueue(struct bus *bus, struct bus_link *link, struct queue *queue,
+                                    uint32_t n_max, const struct message *message,
+                                    const struct frames *frames) {
     size_t n = sizeof(struct queued) + frames->n_head + frames->n_raw;
     if (queue->n >= n_max || n > bus->config.queue_bytes - link->queued_bytes)
         return STATUS_BUSY;
@@ -230,30 +233,32 @@ static enum status enqueue(struct bus *bus, struct bus_link *link, struct queue 
 }
 
 /* A request that is cancelled need not go out first. */
-static void take_back(struct bus *bus, struct bus_link *link, const struct cancel *cancel) {
+static void bus_link_take_back(struct bus *bus, struct bus_link *link,
+                               const struct cancel *cancel) {
     list_each_entry(item, &link->bulk.items, struct queued, link) {
         bool opens = item->type == MESSAGE_SUBMIT || item->type == MESSAGE_RESERVE;
         if (opens && request_id_equal(item->req, cancel->req) && item->attempt <= cancel->attempt)
-            pop(bus, link, &link->bulk, item);
+            bus_link_pop(bus, link, &link->bulk, item);
     }
 }
 
-static enum status flush_queue(struct bus *bus, struct bus_link *link, struct queue *queue) {
+static enum status bus_link_flush_queue(struct bus *bus, struct bus_link *link,
+                                        struct queue *queue) {
     list_each_entry(item, &queue->items, struct queued, link) {
         struct frames frames = {.head = item->bytes,
                                 .n_head = item->n_head,
                                 .raw = item->n_raw > 0 ? item->bytes + item->n_head : NULL,
                                 .n_raw = item->n_raw};
-        TRY(transmit(bus, link, &frames));
-        pop(bus, link, queue, item);
+        TRY(bus_link_transmit(bus, link, &frames));
+        bus_link_pop(bus, link, queue, item);
     }
     return STATUS_OK;
 }
 
 void link_flush(struct bus *bus, struct bus_link *link) {
-    enum status status = flush_queue(bus, link, &link->control);
+    enum status status = bus_link_flush_queue(bus, link, &link->control);
     if (status == STATUS_OK)
-        status = flush_queue(bus, link, &link->bulk);
+        status = bus_link_flush_queue(bus, link, &link->bulk);
     if (status == STATUS_OK)
         list_remove(&link->waiting);
     else if (status == STATUS_CLOSED)
@@ -267,7 +272,7 @@ enum status bus_send(struct bus *bus, uint32_t number, const struct message *mes
     struct frames frames;
     TRY(codec_encode(&bus->encoder, message, &frames));
     if (message->type == MESSAGE_CANCEL)
-        take_back(bus, link, &message->u.cancel);
+        bus_link_take_back(bus, link, &message->u.cancel);
     bool bulk = message_is_bulk(message->type);
     bool overtakes = !bulk && link->bulk.n > 0;
     codec_stamp(bus->encoder.buffer, overtakes ? 0 : link->seq + 1);
@@ -275,11 +280,12 @@ enum status bus_send(struct bus *bus, uint32_t number, const struct message *mes
     bool is_first = link->control.n == 0 && (!bulk || link->bulk.n == 0);
     enum status status = STATUS_BUSY;
     if (is_first)
-        status = transmit(bus, link, &frames);
+        status = bus_link_transmit(bus, link, &frames);
     if (status == STATUS_BUSY && bulk)
-        status = enqueue(bus, link, &link->bulk, bus->config.queue_bulk, message, &frames);
+        status = bus_link_enqueue(bus, link, &link->bulk, bus->config.queue_bulk, message, &frames);
     else if (status == STATUS_BUSY)
-        status = enqueue(bus, link, &link->control, bus->config.queue_control, message, &frames);
+        status = bus_link_enqueue(bus, link, &link->control, bus->config.queue_control, message,
+                                  &frames);
     if (status == STATUS_CLOSED)
         link_end(bus, link, "no process listens there");
     if (status == STATUS_OK)

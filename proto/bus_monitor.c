@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* One monitor event: a frame (event u16, value u32) and a frame with the address. */
-static bool next_event(void *zmq, uint16_t *event) {
+static bool bus_monitor_next_event(void *zmq, uint16_t *event) {
     uint8_t frame[6];
     int n = zmq_recv(zmq, frame, sizeof frame, ZMQ_DONTWAIT);
     if (n < 0)
@@ -16,7 +16,7 @@ static bool next_event(void *zmq, uint16_t *event) {
     return true;
 }
 
-static void link_event(struct bus *bus, struct bus_link *link, uint16_t event) {
+static void bus_monitor_link_event(struct bus *bus, struct bus_link *link, uint16_t event) {
     switch (event) {
     case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
         link->is_up = true;
@@ -36,11 +36,11 @@ static void link_event(struct bus *bus, struct bus_link *link, uint16_t event) {
 void monitor_read(struct bus *bus, struct bus_socket *monitor) {
     struct bus_socket *watched = monitor->watches;
     uint16_t event;
-    while (monitor->kind == SOCKET_MONITOR && next_event(monitor->zmq, &event)) {
+    while (monitor->kind == SOCKET_MONITOR && bus_monitor_next_event(monitor->zmq, &event)) {
         if (watched->kind == SOCKET_LISTENER)
             bus->stats.n_handshake_failed++;
         else if (watched->kind == SOCKET_LINK)
-            link_event(bus, &bus->links[watched->index], event);
+            bus_monitor_link_event(bus, &bus->links[watched->index], event);
     }
     if (monitor->kind == SOCKET_MONITOR)
         list_remove(&monitor->ready);

@@ -36,42 +36,42 @@ void bus_mark(struct bus *bus, struct bus_socket *socket) {
         bus_kick(bus);
 }
 
-static bool set_int(void *zmq, int option, int value) {
+static bool bus_socket_set_int(void *zmq, int option, int value) {
     return zmq_setsockopt(zmq, option, &value, sizeof value) == 0;
 }
 
-static bool set_text(void *zmq, int option, const char *text) {
+static bool bus_socket_set_text(void *zmq, int option, const char *text) {
     return zmq_setsockopt(zmq, option, text, strlen(text)) == 0;
 }
 
-static bool set_options(struct bus *bus, void *zmq, bool is_v6) {
+static bool bus_socket_set_options(struct bus *bus, void *zmq, bool is_v6) {
     bool is_kv = bus->config.kind == BUS_KV;
     int64_t frame_max = is_kv ? MESSAGE_CHUNK_MAX : MESSAGE_CONTROL_MAX;
-    return set_int(zmq, ZMQ_LINGER, 0) && set_int(zmq, ZMQ_IMMEDIATE, 0) &&
+    return bus_socket_set_int(zmq, ZMQ_LINGER, 0) && bus_socket_set_int(zmq, ZMQ_IMMEDIATE, 0) &&
            zmq_setsockopt(zmq, ZMQ_MAXMSGSIZE, &frame_max, sizeof frame_max) == 0 &&
-           set_int(zmq, ZMQ_SNDHWM, is_kv ? SNDHWM_KV : SNDHWM_CONTROL) &&
-           set_int(zmq, ZMQ_RCVHWM, is_kv ? RCVHWM_KV : RCVHWM_CONTROL) &&
-           set_int(zmq, ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS) &&
-           set_int(zmq, ZMQ_CONNECT_TIMEOUT, (int)bus->config.connect_ms) &&
-           set_int(zmq, ZMQ_RECONNECT_IVL, RECONNECT_MS) &&
-           set_int(zmq, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MS_MAX) &&
+           bus_socket_set_int(zmq, ZMQ_SNDHWM, is_kv ? SNDHWM_KV : SNDHWM_CONTROL) &&
+           bus_socket_set_int(zmq, ZMQ_RCVHWM, is_kv ? RCVHWM_KV : RCVHWM_CONTROL) &&
+           bus_socket_set_int(zmq, ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS) &&
+           bus_socket_set_int(zmq, ZMQ_CONNECT_TIMEOUT, (int)bus->config.connect_ms) &&
+           bus_socket_set_int(zmq, ZMQ_RECONNECT_IVL, RECONNECT_MS) &&
+           bus_socket_set_int(zmq, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MS_MAX) &&
            /* Otherwise a v4 listener would call itself [::ffff:a.b.c.d]. */
-           set_int(zmq, ZMQ_IPV6, is_v6);
+           bus_socket_set_int(zmq, ZMQ_IPV6, is_v6);
 }
 
-static bool set_server_keys(void *zmq, const struct keys *keys) {
-    return set_int(zmq, ZMQ_CURVE_SERVER, 1) &&
-           set_text(zmq, ZMQ_CURVE_SECRETKEY, keys->server_secret);
+static bool bus_socket_set_server_keys(void *zmq, const struct keys *keys) {
+    return bus_socket_set_int(zmq, ZMQ_CURVE_SERVER, 1) &&
+           bus_socket_set_text(zmq, ZMQ_CURVE_SECRETKEY, keys->server_secret);
 }
 
-static bool set_client_keys(void *zmq, const struct keys *keys) {
-    return set_text(zmq, ZMQ_CURVE_SERVERKEY, keys->server_public) &&
-           set_text(zmq, ZMQ_CURVE_PUBLICKEY, keys->client_public) &&
-           set_text(zmq, ZMQ_CURVE_SECRETKEY, keys->client_secret);
+static bool bus_socket_set_client_keys(void *zmq, const struct keys *keys) {
+    return bus_socket_set_text(zmq, ZMQ_CURVE_SERVERKEY, keys->server_public) &&
+           bus_socket_set_text(zmq, ZMQ_CURVE_PUBLICKEY, keys->client_public) &&
+           bus_socket_set_text(zmq, ZMQ_CURVE_SECRETKEY, keys->client_secret);
 }
 
 /* Puts the socket's descriptor under the bus's epoll. */
-static enum status watch(struct bus *bus, struct bus_socket *socket) {
+static enum status bus_socket_watch(struct bus *bus, struct bus_socket *socket) {
     size_t n = sizeof socket->fd;
     list_init(&socket->ready);
     if (zmq_getsockopt(socket->zmq, ZMQ_FD, &socket->fd, &n) != 0)
@@ -93,8 +93,8 @@ void socket_close(struct bus *bus, struct bus_socket *socket) {
     *socket = (struct bus_socket){.kind = SOCKET_FREE, .fd = -1};
 }
 
-static enum status open_monitor(struct bus *bus, struct bus_socket *watched,
-                                struct bus_socket *monitor, int events) {
+static enum status bus_socket_open_monitor(struct bus *bus, struct bus_socket *watched,
+                                           struct bus_socket *monitor, int events) {
     char name[64];
     snprintf(name, sizeof name, "inproc://monitor-%u", bus->n_monitors++);
     *monitor = (struct bus_socket){
@@ -104,15 +104,15 @@ static enum status open_monitor(struct bus *bus, struct bus_socket *watched,
         monitor->kind = SOCKET_FREE;
         return STATUS_IO;
     }
-    if (!set_int(monitor->zmq, ZMQ_LINGER, 0) || zmq_connect(monitor->zmq, name) != 0)
+    if (!bus_socket_set_int(monitor->zmq, ZMQ_LINGER, 0) || zmq_connect(monitor->zmq, name) != 0)
         return STATUS_IO;
-    TRY(watch(bus, monitor));
+    TRY(bus_socket_watch(bus, monitor));
     bus_mark(bus, monitor);
     return STATUS_OK;
 }
 
 /* A name is an interface's, which may come later; one that no interface can have never does. */
-static enum status bind_failed(const char *endpoint, int number, struct error *error) {
+static enum status bus_socket_bind_failed(const char *endpoint, int number, struct error *error) {
     enum status status =
         error_set(error, number == EADDRINUSE ? STATUS_EXISTS : STATUS_IO,
                   "cannot listen on %s: %s", endpoint,
@@ -124,16 +124,16 @@ static enum status bind_failed(const char *endpoint, int number, struct error *e
     return error_of_errno(error, status, number);
 }
 
-static enum status bind_private(void *zmq, const char *endpoint, struct error *error) {
+static enum status bus_socket_bind_private(void *zmq, const char *endpoint, struct error *error) {
     /* libzmq gives the socket file whatever the umask leaves. */
     mode_t before = umask(0177);
     int result = zmq_bind(zmq, endpoint);
-    if (result != 0 && zmq_errno() == ENODEV && set_int(zmq, ZMQ_IPV6, 1))
+    if (result != 0 && zmq_errno() == ENODEV && bus_socket_set_int(zmq, ZMQ_IPV6, 1))
         result = zmq_bind(zmq, endpoint); /* an interface with IPv6 alone */
     int number = zmq_errno();
     umask(before);
     if (result != 0)
-        return bind_failed(endpoint, number, error);
+        return bus_socket_bind_failed(endpoint, number, error);
     const char *path = endpoint_path(endpoint);
     struct stat there;
     if (path && (stat(path, &there) != 0 || (there.st_mode & 0777) != 0600))
@@ -153,17 +153,19 @@ enum status socket_listen(struct bus *bus, struct bus_listener *listener, uint32
     *socket = (struct bus_socket){.kind = SOCKET_LISTENER, .zmq = zmq, .fd = -1, .index = index};
     char form[ENDPOINT_ZMQ_MAX];
     bool is_v6 = endpoint_for_zmq(endpoint, true, form);
-    if (!set_options(bus, zmq, is_v6) || !set_int(zmq, ZMQ_ROUTER_MANDATORY, 1) ||
-        !set_int(zmq, ZMQ_ROUTER_HANDOVER, 0) || (needs_curve && !set_server_keys(zmq, &bus->keys)))
+    if (!bus_socket_set_options(bus, zmq, is_v6) ||
+        !bus_socket_set_int(zmq, ZMQ_ROUTER_MANDATORY, 1) ||
+        !bus_socket_set_int(zmq, ZMQ_ROUTER_HANDOVER, 0) ||
+        (needs_curve && !bus_socket_set_server_keys(zmq, &bus->keys)))
         return error_set(error, STATUS_IO, "socket option: %s", zmq_strerror(zmq_errno()));
-    TRY(bind_private(zmq, form, error));
+    TRY(bus_socket_bind_private(zmq, form, error));
     size_t n = sizeof listener->endpoint;
     if (zmq_getsockopt(zmq, ZMQ_LAST_ENDPOINT, listener->endpoint, &n) != 0)
         return error_set(error, STATUS_IO, "endpoint: %s", zmq_strerror(zmq_errno()));
     int failures = ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
                    ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
-    if (watch(bus, socket) != STATUS_OK ||
-        open_monitor(bus, socket, &listener->monitor, failures) != STATUS_OK)
+    if (bus_socket_watch(bus, socket) != STATUS_OK ||
+        bus_socket_open_monitor(bus, socket, &listener->monitor, failures) != STATUS_OK)
         return error_set(error, STATUS_IO, "cannot watch %s: %s", endpoint, strerror(errno));
     if (map_init(&listener->links, bus->config.max_links, random_seed()) != STATUS_OK)
         return error_set(error, STATUS_NOMEM, "no memory for links");
@@ -185,14 +187,15 @@ enum status socket_connect(struct bus *bus, struct bus_link *link, uint32_t inde
     ((uint8_t *)id)[0] |= 1; /* a first byte of 0 is libzmq's own */
     char form[ENDPOINT_ZMQ_MAX];
     bool is_v6 = endpoint_for_zmq(endpoint, false, form);
-    if (!set_options(bus, zmq, is_v6) || zmq_setsockopt(zmq, ZMQ_ROUTING_ID, id, sizeof id) != 0 ||
-        (needs_curve && !set_client_keys(zmq, &bus->keys)))
+    if (!bus_socket_set_options(bus, zmq, is_v6) ||
+        zmq_setsockopt(zmq, ZMQ_ROUTING_ID, id, sizeof id) != 0 ||
+        (needs_curve && !bus_socket_set_client_keys(zmq, &bus->keys)))
         return error_set(error, STATUS_IO, "socket option: %s", zmq_strerror(zmq_errno()));
     int events = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED |
                  ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
                  ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
-    if (watch(bus, socket) != STATUS_OK ||
-        open_monitor(bus, socket, &link->monitor, events) != STATUS_OK)
+    if (bus_socket_watch(bus, socket) != STATUS_OK ||
+        bus_socket_open_monitor(bus, socket, &link->monitor, events) != STATUS_OK)
         return error_set(error, STATUS_LIMIT, "cannot watch %s: %s", endpoint, strerror(errno));
     if (zmq_connect(zmq, form) != 0)
         return error_set(error, STATUS_INVALID, "cannot connect to %s: %s", endpoint,

@@ -11,7 +11,7 @@
 #define FRAME_BYTES 256
 #define KEY_BYTES   32
 
-static void reply(void *zmq, const char *id, size_t n_id, bool ok) {
+static void bus_zap_reply(void *zmq, const char *id, size_t n_id, bool ok) {
     zmq_send(zmq, "1.0", 3, ZMQ_SNDMORE);
     zmq_send(zmq, id, n_id, ZMQ_SNDMORE);
     zmq_send(zmq, ok ? "200" : "400", 3, ZMQ_SNDMORE);
@@ -48,7 +48,7 @@ static void *bus_zap_run(void *argument) {
                   sizes[6] == KEY_BYTES && memcmp(frames[6], wanted, KEY_BYTES) == 0;
         if (!ok)
             atomic_fetch_add_explicit(&zap->n_refused, 1, memory_order_relaxed);
-        reply(zap->zmq, frames[1], n > 1 ? sizes[1] : 0, ok);
+        bus_zap_reply(zap->zmq, frames[1], n > 1 ? sizes[1] : 0, ok);
     }
 }
 

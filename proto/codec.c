@@ -100,11 +100,11 @@ enum status codec_encode(struct codec *codec, const struct message *message,
     return STATUS_OK;
 }
 
-static void *arena_hook_alloc(void *arena, size_t size) {
+static void *codec_arena_alloc(void *arena, size_t size) {
     return arena_alloc(arena, size);
 }
 
-static void arena_hook_free(void *arena, void *memory) {
+static void codec_arena_free(void *arena, void *memory) {
     (void)arena; /* dropped as a whole with the next message */
     (void)memory;
 }
@@ -135,7 +135,7 @@ enum status codec_decode(struct codec *codec, const struct frames *frames, struc
 
     arena_reset(&codec->in);
     codec->in.limit = ARENA_PER_BYTE * (frames->n_head + n_raw) + ARENA_EXTRA_BYTES;
-    ProtobufCAllocator allocator = {arena_hook_alloc, arena_hook_free, &codec->in};
+    ProtobufCAllocator allocator = {codec_arena_alloc, codec_arena_free, &codec->in};
     const void *unpacked =
         protobuf_c_message_unpack(shape->descriptor, &allocator, frames->n_head - header.n_bytes,
                                   (const uint8_t *)frames->head + header.n_bytes);

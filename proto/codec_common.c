@@ -55,7 +55,7 @@ void *take_array(struct decoder *decoder, size_t n, size_t size) {
     return array;
 }
 
-static float logprob_clamped(float value) {
+static float codec_clamp_logprob(float value) {
     return isfinite(value) ? value : LOGPROB_LEAST;
 }
 
@@ -79,11 +79,11 @@ enum status logprobs_put(struct encoder *encoder, Wire__Logprobs *to,
     to->n_tops_per_token = n;
     for (uint32_t i = 0; i < n; i++) {
         const struct token_logprobs *token = &logprobs[i];
-        to->logprobs[i] = logprob_clamped(token->logprob);
+        to->logprobs[i] = codec_clamp_logprob(token->logprob);
         to->tops_per_token[i] = token->n_top;
         for (uint32_t k = 0; k < token->n_top; k++) {
             to->top_ids[to->n_top_ids++] = token->top_ids[k];
-            to->top_logprobs[to->n_top_logprobs++] = logprob_clamped(token->top_logprobs[k]);
+            to->top_logprobs[to->n_top_logprobs++] = codec_clamp_logprob(token->top_logprobs[k]);
         }
     }
     return STATUS_OK;

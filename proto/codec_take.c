@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-static bool take_text(struct decoder *decoder, const ProtobufCBinaryData *from, char *to,
-                      size_t size, const char *field) {
+static bool codec_take_text(struct decoder *decoder, const ProtobufCBinaryData *from, char *to,
+                            size_t size, const char *field) {
     if (from->len >= size)
         return decoder_fail(decoder, STATUS_LIMIT, field, "is too long");
     const char *text = (const char *)from->data;
@@ -20,16 +20,16 @@ static bool take_text(struct decoder *decoder, const ProtobufCBinaryData *from, 
     return true;
 }
 
-static bool take_bytes(struct decoder *decoder, const ProtobufCBinaryData *from, void *to, size_t n,
-                       const char *field) {
+static bool codec_take_bytes(struct decoder *decoder, const ProtobufCBinaryData *from, void *to,
+                             size_t n, const char *field) {
     if (from->len != n)
         return decoder_fail(decoder, STATUS_INVALID, field, "has a wrong length");
     memcpy(to, from->data, n);
     return true;
 }
 
-static bool take_data(struct decoder *decoder, const ProtobufCBinaryData *from, void *to,
-                      uint32_t *n, size_t max, const char *field) {
+static bool codec_take_data(struct decoder *decoder, const ProtobufCBinaryData *from, void *to,
+                            uint32_t *n, size_t max, const char *field) {
     if (!take_count(decoder, from->len, max, n, field))
         return false;
     if (from->len > 0)
@@ -37,8 +37,8 @@ static bool take_data(struct decoder *decoder, const ProtobufCBinaryData *from, 
     return true;
 }
 
-static bool take_list(struct decoder *decoder, const struct field *field, void *const *from,
-                      uint32_t n, void *to) {
+static bool codec_take_list(struct decoder *decoder, const struct field *field, void *const *from,
+                            uint32_t n, void *to) {
     const struct shape *shape = field->shape();
     bool by_hand = field->kind == FIELD_STEP_ENTRIES;
     void *list = take_array(decoder, n, shape->n_bytes);
@@ -54,15 +54,16 @@ static bool take_list(struct decoder *decoder, const struct field *field, void *
     return true;
 }
 
-static bool take_logprobs(struct decoder *decoder, const Wire__Logprobs *from, uint32_t n,
-                          void *to) {
+static bool codec_take_logprobs(struct decoder *decoder, const Wire__Logprobs *from, uint32_t n,
+                                void *to) {
     struct token_logprobs *logprobs = take_array(decoder, n, sizeof *logprobs);
     field_point(to, logprobs);
     return logprobs && logprobs_take(decoder, from, n, logprobs);
 }
 
 /* The raw frame as n elements of `size` bytes, aligned for them (copied if it must). */
-static bool take_raw(struct decoder *decoder, size_t n, size_t size, void *to, const char *field) {
+static bool codec_take_raw(struct decoder *decoder, size_t n, size_t size, void *to,
+                           const char *field) {
     uint64_t bytes;
     if (!checked_mul(n, size, &bytes) || bytes != decoder->n_raw)
         return decoder_fail(decoder, STATUS_CORRUPT, field, "disagrees with the raw frame");
@@ -78,15 +79,15 @@ static bool take_raw(struct decoder *decoder, size_t n, size_t size, void *to, c
     return true;
 }
 
-static bool take_payload(struct decoder *decoder, uint32_t n, void *to, const char *field) {
+static bool codec_take_payload(struct decoder *decoder, uint32_t n, void *to, const char *field) {
     if (decoder->raw && decoder->n_raw != n)
         return decoder_fail(decoder, STATUS_CORRUPT, field, "disagrees with the raw frame");
     field_point(to, decoder->raw);
     return true;
 }
 
-static bool take_field(struct decoder *decoder, const struct shape *shape,
-                       const struct field *field, const void *wire, void *ours) {
+static bool codec_take_field(struct decoder *decoder, const struct shape *shape,
+                             const struct field *field, const void *wire, void *ours) {
     const void *from = field_at(wire, field->wire);
     const size_t *from_n = field_at(wire, field->wire_n);
     void *to = field_slot(ours, field->ours);
@@ -118,11 +119,11 @@ static bool take_field(struct decoder *decoder, const struct shape *shape,
     case FIELD_TEXT:
         if (field->is_required && ((const ProtobufCBinaryData *)from)->len == 0)
             return decoder_fail(decoder, STATUS_INVALID, name, "is missing");
-        return take_text(decoder, from, to, bound, name);
+        return codec_take_text(decoder, from, to, bound, name);
     case FIELD_BYTES:
-        return take_bytes(decoder, from, to, bound, name);
+        return codec_take_bytes(decoder, from, to, bound, name);
     case FIELD_DATA:
-        return take_data(decoder, from, to, to_n, bound, name);
+        return codec_take_data(decoder, from, to, to_n, bound, name);
     case FIELD_BLOB:
         field_point(to, ((const ProtobufCBinaryData *)from)->data);
         return take_count(decoder, ((const ProtobufCBinaryData *)from)->len, bound, to_n, name);
@@ -139,7 +140,7 @@ static bool take_field(struct decoder *decoder, const struct shape *shape,
     case FIELD_LIST:
     case FIELD_STEP_ENTRIES:
         return take_count(decoder, *from_n, bound, to_n, name) &&
-               take_list(decoder, field, field_pointer(from), *to_n, to);
+               codec_take_list(decoder, field, field_pointer(from), *to_n, to);
     case FIELD_U32S:
         field_point(to, field_pointer(from));
         return take_count(decoder, *from_n, bound, to_n, name);
@@ -147,14 +148,14 @@ static bool take_field(struct decoder *decoder, const struct shape *shape,
         field_point(to, field_pointer(from));
         return take_floats(decoder, field_pointer(from), *from_n, name);
     case FIELD_LOGPROBS:
-        return !field_pointer(from) || take_logprobs(decoder, field_pointer(from), *to_n, to);
+        return !field_pointer(from) || codec_take_logprobs(decoder, field_pointer(from), *to_n, to);
     case FIELD_LOGPROB:
         *has = field_pointer(from) != NULL;
         return !*has || logprobs_take(decoder, field_pointer(from), 1, to);
     case FIELD_RAW:
-        return take_raw(decoder, *to_n, bound, to, name);
+        return codec_take_raw(decoder, *to_n, bound, to, name);
     case FIELD_PAYLOAD:
-        return take_payload(decoder, *to_n, to, name);
+        return codec_take_payload(decoder, *to_n, to, name);
     case FIELD_SEND_RULE:
         return true;
     case FIELD_READ_RULE:
@@ -165,7 +166,7 @@ static bool take_field(struct decoder *decoder, const struct shape *shape,
 
 bool shape_take(struct decoder *decoder, const struct shape *shape, const void *wire, void *ours) {
     for (size_t i = 0; i < shape->n_fields; i++)
-        if (!take_field(decoder, shape, &shape->fields[i], wire, ours))
+        if (!codec_take_field(decoder, shape, &shape->fields[i], wire, ours))
             return false;
     return true;
 }
