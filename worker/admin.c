@@ -123,7 +123,7 @@ struct admin {
 };
 
 /* The published figures become the series' values. */
-static void set_series(struct admin *admin) {
+static void worker_admin_set_series(struct admin *admin) {
     struct loop_turn_max turn = loop_turn_max(admin->loop, clock_now_ns());
     const struct admin_turns turns = {(double)turn.wall_ns / (double)NS_PER_S,
                                       (double)turn.cpu_ns / (double)NS_PER_S};
@@ -134,59 +134,61 @@ static void set_series(struct admin *admin) {
     allocator_show(admin->allocator);
 }
 
-static void reply(struct admin *admin, const struct exchange *exchange, unsigned status,
-                  const char *type, struct span body) {
+static void worker_admin_reply(struct admin *admin, const struct exchange *exchange,
+                               unsigned status, const char *type, struct span body) {
     const struct exchange_reply reply = {
         .status = status, .content_type = type, .body = body.bytes, .n_body = body.n};
     exchange_reply(listener_exchanges(admin->listener), exchange->id, &reply);
 }
 
-static void reply_text(struct admin *admin, const struct exchange *exchange, unsigned status,
-                       const char *text) {
-    reply(admin, exchange, status, "text/plain; charset=utf-8", (struct span){text, strlen(text)});
+static void worker_admin_reply_text(struct admin *admin, const struct exchange *exchange,
+                                    unsigned status, const char *text) {
+    worker_admin_reply(admin, exchange, status, "text/plain; charset=utf-8",
+                       (struct span){text, strlen(text)});
 }
 
-static void reply_metrics(struct admin *admin, const struct exchange *exchange) {
+static void worker_admin_reply_metrics(struct admin *admin, const struct exchange *exchange) {
     struct buf out;
     buf_init(&out, REPLY_MAX);
-    set_series(admin);
+    worker_admin_set_series(admin);
     metrics_write(admin->metrics, &out);
     if (buf_status(&out) == STATUS_OK)
-        reply(admin, exchange, 200, METRICS_CONTENT_TYPE,
-              (struct span){out.data ? out.data : "", out.n});
+        worker_admin_reply(admin, exchange, 200, METRICS_CONTENT_TYPE,
+                           (struct span){out.data ? out.data : "", out.n});
     else
-        reply_text(admin, exchange, 500, "out of memory\n");
+        worker_admin_reply_text(admin, exchange, 500, "out of memory\n");
     buf_fini(&out);
 }
 
-static bool asks_for(const struct exchange *exchange, const char *path) {
+static bool worker_admin_asks_for(const struct exchange *exchange, const char *path) {
     return strcmp(exchange->method, "GET") == 0 && strcmp(exchange->path, path) == 0;
 }
 
-static void answer(void *user, struct exchange *exchange) {
+static void worker_admin_answer(void *user, struct exchange *exchange) {
     struct admin *admin = user;
     admin->figures = figures_latest(admin->published);
     bool alive = clock_now_ns() - admin->figures.at_ns < ALIVE_NS;
     bool ready = alive && !admin->figures.draining;
     const char *state = alive ? "ok\n" : "hung\n";
-    if (asks_for(exchange, "/metrics"))
-        reply_metrics(admin, exchange);
-    else if (asks_for(exchange, "/livez"))
-        reply_text(admin, exchange, alive ? 200 : 503, state);
-    else if (asks_for(exchange, "/readyz"))
-        reply_text(admin, exchange, ready ? 200 : 503,
-                   admin->figures.draining ? "draining\n" : state);
+    if (worker_admin_asks_for(exchange, "/metrics"))
+        worker_admin_reply_metrics(admin, exchange);
+    else if (worker_admin_asks_for(exchange, "/livez"))
+        worker_admin_reply_text(admin, exchange, alive ? 200 : 503, state);
+    else if (worker_admin_asks_for(exchange, "/readyz"))
+        worker_admin_reply_text(admin, exchange, ready ? 200 : 503,
+                                admin->figures.draining ? "draining\n" : state);
     else
-        reply_text(admin, exchange, 404, "there are /metrics, /livez and /readyz\n");
+        worker_admin_reply_text(admin, exchange, 404, "there are /metrics, /livez and /readyz\n");
 }
 
-static void *admin_run(void *user) {
+static void *worker_admin_run(void *user) {
     struct admin *admin = user;
     loop_run(admin->loop);
     return NULL;
 }
 
-static enum status listen_on(struct admin *admin, const char *address, struct error *error) {
+static enum status worker_admin_listen_on(struct admin *admin, const char *address,
+                                          struct error *error) {
     struct listener_config config = listener_config_default;
     config.limits.head_bytes = config.limits.line_bytes = HEAD_MAX;
     config.limits.body_bytes = BODY_MAX;
@@ -194,12 +196,13 @@ static enum status listen_on(struct admin *admin, const char *address, struct er
     config.idle_ns = config.head_ns = config.body_ns = config.body_total_ns = CALL_NS;
     config.stall_ns = CALL_NS;
     config.one_request = true;
-    const struct listener_calls calls = {.handler = answer, .user = admin};
+    const struct listener_calls calls = {.handler = worker_admin_answer, .user = admin};
     return listener_new(admin->loop, address, &config, &calls, &admin->listener, error);
 }
 
 /* A series that is 1, of the way that it names: what never changes, for those who look for workers that add up slowly. */
-static void add_sums(struct admin *admin, const struct metric_label labels[2], const char *sums) {
+static void worker_admin_add_sums(struct admin *admin, const struct metric_label labels[2],
+                                  const char *sums) {
     const struct metric_label of[] = {labels[0], labels[1], {"how", sums}};
     struct metric_spec spec = {.name = "tandem_worker_sums_info",
                                .help = "How the ranks' devices add up: device, nccl or host.",
@@ -209,11 +212,11 @@ static void add_sums(struct admin *admin, const struct metric_label labels[2], c
         metric_set(metrics_gauge(admin->metrics, spec), 1);
 }
 
-static enum status open_all(struct admin *admin, const char *address, const char *name,
-                            const char *model, const char *sums, struct error *error) {
+static enum status worker_admin_open_all(struct admin *admin, const char *address, const char *name,
+                                         const char *model, const char *sums, struct error *error) {
     const struct metric_label labels[] = {{"engine", name}, {"model_name", model}};
     TRY(loop_new(&admin->loop));
-    TRY(listen_on(admin, address, error));
+    TRY(worker_admin_listen_on(admin, address, error));
     TRY(metrics_new(96, &admin->metrics));
     metrics_add_rows(admin->metrics, rows, N(rows), labels, 2, admin->series);
     metrics_add_rows(admin->metrics, turn_rows, N(turn_rows), NULL, 0, admin->turns);
@@ -232,13 +235,13 @@ static enum status open_all(struct admin *admin, const char *address, const char
                                   .labels = labels,
                                   .n_labels = 2};
     admin->step_typical = metrics_gauge(admin->metrics, typical);
-    add_sums(admin, labels, sums);
+    worker_admin_add_sums(admin, labels, sums);
     struct metric_spec tokens = {.name = "vllm:iteration_tokens_total",
                                  .help = "Tokens that a step of the engine computed.",
                                  .labels = labels,
                                  .n_labels = 2};
     admin->step_tokens = metrics_histogram(admin->metrics, tokens, token_bounds, N(token_bounds));
-    if (pthread_create(&admin->thread, NULL, admin_run, admin) != 0)
+    if (pthread_create(&admin->thread, NULL, worker_admin_run, admin) != 0)
         return STATUS_NOMEM;
     admin->running = true;
     return STATUS_OK;
@@ -254,7 +257,7 @@ enum status admin_new(const char *address, const char *name, const char *model, 
         return error_set(error, STATUS_NOMEM, "no memory for the admin port");
     admin->published = figures;
     error->text[0] = '\0';
-    enum status status = open_all(admin, address, name, model, sums, error);
+    enum status status = worker_admin_open_all(admin, address, name, model, sums, error);
     if (status != STATUS_OK) {
         if (!error->text[0])
             error_set(error, status, "%s", status_name(status));

@@ -14,7 +14,7 @@
 #include <string.h>
 
 /* Names of the table, each once: its rows lie together. */
-static const char *backend_word(unsigned at) {
+static const char *worker_config_backend_word(unsigned at) {
     for (size_t i = 0; kernels_table[i]; i++)
         if ((i == 0 || strcmp(kernels_table[i]->name, kernels_table[i - 1]->name) != 0) &&
             at-- == 0)
@@ -22,7 +22,7 @@ static const char *backend_word(unsigned at) {
     return NULL;
 }
 
-static const char *transport_word(unsigned at) {
+static const char *worker_config_transport_word(unsigned at) {
     return transport_table[at] ? transport_table[at]->name : NULL;
 }
 
@@ -57,7 +57,7 @@ static const struct option_spec table[] = {
     {"keys", OPTION_STRING, AT(keys), NULL, "cluster", "DIR",
      .help = "the cluster's CURVE keys; needed beyond this host"},
     {"backend", OPTION_WORD, AT(backend), "cpu", "worker", "NAME", .help = "what computes",
-     .words = backend_word},
+     .words = worker_config_backend_word},
     {"numerics", OPTION_WORD, AT(numerics), "auto", "worker", NULL,
      .help = "exact: the bits of a CPU worker, so that they can continue each other's streams; "
              "fast: the GPU's fastest kernels; auto: fast if the backend has it",
@@ -107,7 +107,7 @@ static const struct option_spec table[] = {
      .help = "tokens of a sequence, at most; 0: the model's", .max = 1u << 24},
     {"kv-transport", OPTION_WORD, AT(kv_transport), "auto", "worker", NULL,
      .help = "how KV is sent to decode workers; auto: by their host", .choices = "auto",
-     .words = transport_word},
+     .words = worker_config_transport_word},
     {"step-us", OPTION_UINT, AT(step_us), "0", "worker", "N",
      .help = "hash only: how long a step lasts, asleep", .max = 10000000},
     {"admin", OPTION_STRING, AT(admin), NULL, "worker", "ADDRESS",
@@ -135,15 +135,15 @@ const struct options_program config_program = {
     .build = allocator_name,
 };
 
-static void check_address(struct buf *errors, const struct options *options, const char *name,
-                          const char *address) {
+static void worker_config_check_address(struct buf *errors, const struct options *options,
+                                        const char *name, const char *address) {
     struct error error;
     const char *path;
     if (rank_wire_path(address, &path, &error) != STATUS_OK)
         options_complain(options, name, error.text, errors);
 }
 
-static void check_ranks(const struct config *config, struct buf *errors) {
+static void worker_config_check_ranks(const struct config *config, struct buf *errors) {
     const struct options *options = config->options;
     if (config->ranks_here > config->tp)
         options_complain(options, "ranks-here", "are more than the ranks (--tp)", errors);
@@ -156,11 +156,11 @@ static void check_ranks(const struct config *config, struct buf *errors) {
                          "is for workers that hold fewer ranks (--ranks-here) than --tp has",
                          errors);
     if (config->rank_listen[0])
-        check_address(errors, options, "rank-listen", config->rank_listen);
+        worker_config_check_address(errors, options, "rank-listen", config->rank_listen);
 }
 
 /* The backend's row for the numerics that are wanted. */
-static void find_kernels(struct config *config, struct buf *errors) {
+static void worker_config_find_kernels(struct config *config, struct buf *errors) {
     bool is_auto = strcmp(config->numerics, "auto") == 0;
     snprintf(config->kernels, sizeof config->kernels, "%s%s%s", config->backend, is_auto ? "" : ":",
              is_auto ? "" : config->numerics);
@@ -173,7 +173,7 @@ static void find_kernels(struct config *config, struct buf *errors) {
 }
 
 /* What is for devices, where the backend computes on one. */
-static void check_device(struct config *config, struct buf *errors) {
+static void worker_config_check_device(struct config *config, struct buf *errors) {
     char *end;
     config->memory_share = strtod(config->gpu_memory, &end);
     if (end == config->gpu_memory || *end || !(config->memory_share > 0) ||
@@ -185,7 +185,8 @@ static void check_device(struct config *config, struct buf *errors) {
 }
 
 /* What could never be connected to, a wait for ever. */
-static void check_router(const struct config *config, const char *endpoint, struct buf *errors) {
+static void worker_config_check_router(const struct config *config, const char *endpoint,
+                                       struct buf *errors) {
     struct error error;
     enum status status = names_is_one(endpoint) ? names_check(endpoint, &error)
                                                 : bus_check(endpoint, config->keys[0] != 0, &error);
@@ -193,7 +194,7 @@ static void check_router(const struct config *config, const char *endpoint, stru
         options_complain(config->options, "routers", error.text, errors);
 }
 
-static void check_config(const struct config *config, struct buf *errors) {
+static void worker_config_check_all(const struct config *config, struct buf *errors) {
     const struct options *options = config->options;
     if (!config->model[0])
         options_complain(options, "model", "is needed: a .gguf file, a model folder, or \"hash\"",
@@ -201,7 +202,7 @@ static void check_config(const struct config *config, struct buf *errors) {
     if (config->name[0] && message_name_fault(config->name))
         options_complain(options, "name", message_name_fault(config->name), errors);
     if (config->follow[0]) {
-        check_address(errors, options, "follow", config->follow);
+        worker_config_check_address(errors, options, "follow", config->follow);
         if (config->dry_run)
             options_complain(options, "dry-run",
                              "is for the leader: a follower has no plan of its own", errors);
@@ -210,7 +211,7 @@ static void check_config(const struct config *config, struct buf *errors) {
     if (config->context == 1)
         options_complain(options, "context",
                          "1 token is too few: it must be at least 2 (0: the model's)", errors);
-    check_ranks(config, errors);
+    worker_config_check_ranks(config, errors);
     if (config->dry_run)
         return;
     if (!config->name[0])
@@ -223,12 +224,12 @@ static void check_config(const struct config *config, struct buf *errors) {
     if (config->routers.n == 0)
         options_complain(options, "routers", "is needed: at least one announce endpoint", errors);
     for (unsigned i = 0; i < config->routers.n; i++)
-        check_router(config, config->routers.all[i], errors);
+        worker_config_check_router(config, config->routers.all[i], errors);
 }
 
 /* The endpoint with "-kv" behind it, or any other port of the same address. Routers and workers are
  * told, so nobody needs to know it beforehand. Answers "" where the endpoint is neither. */
-static const char *kv_endpoint_beside(struct config *config, const char *endpoint) {
+static const char *worker_config_kv_endpoint_beside(struct config *config, const char *endpoint) {
     char *text = config->kv_endpoint_text;
     size_t size = sizeof config->kv_endpoint_text;
     struct address at;
@@ -245,10 +246,10 @@ enum status config_read(struct config *config, int argc, char **argv, struct buf
     memset(config, 0, sizeof *config);
     TRY(options_new(&config_program, argc, argv, config, &config->options, errors));
     if (!config->kv_endpoint[0])
-        config->kv_endpoint = kv_endpoint_beside(config, config->endpoint);
-    find_kernels(config, errors);
-    check_device(config, errors);
-    check_config(config, errors);
+        config->kv_endpoint = worker_config_kv_endpoint_beside(config, config->endpoint);
+    worker_config_find_kernels(config, errors);
+    worker_config_check_device(config, errors);
+    worker_config_check_all(config, errors);
     return errors->n > 0 ? STATUS_INVALID : STATUS_OK;
 }
 

@@ -33,7 +33,7 @@ struct loading {
     pthread_t thread;
 };
 
-static uint32_t percent_of(struct weights_progress progress) {
+static uint32_t loading_percent_of(struct weights_progress progress) {
     return progress.n_bytes > 0 ? (uint32_t)(progress.n_packed * 100 / progress.n_bytes) : 0;
 }
 
@@ -47,16 +47,16 @@ static void loading_say(struct loading *loading, enum log_level level, const cha
     if (progress.n_packed != loading->n_seen)
         notify_extend(EXTEND_S);
     loading->n_seen = progress.n_packed;
-    notify_status("loading the model: %u %%", percent_of(progress));
+    notify_status("loading the model: %u %%", loading_percent_of(progress));
     log_line(level, message,
              "name=%s percent=%u bytes=%llu of_bytes=%llu seconds=%.1f mb_per_s=%.0f",
-             log_text(name, sizeof name, loading->self.name), percent_of(progress),
+             log_text(name, sizeof name, loading->self.name), loading_percent_of(progress),
              (unsigned long long)progress.n_packed, (unsigned long long)progress.n_bytes, seconds,
              seconds > 0 ? (double)progress.n_packed / 1e6 / seconds : 0);
 }
 
 /* Nobody has a session with us yet: what is not about our announcements is from who knows. */
-static void take_event(void *context, const struct bus_event *event) {
+static void loading_take_event(void *context, const struct bus_event *event) {
     (void)links_took(context, event);
 }
 
@@ -81,8 +81,8 @@ static void loading_look(struct loading *loading, uint64_t now_ns) {
         loading_say(loading, notify_is_on() ? LOG_DEBUG : LOG_INFO, "still loading", now_ns);
     if (!loading->links || now_ns - loading->began_ns < ANNOUNCE_AFTER_NS)
         return;
-    loading->self.loading = 1 + percent_of(progress);
-    bus_dispatch(loading->links->control, EVENTS_MAX, 0, take_event, loading->links);
+    loading->self.loading = 1 + loading_percent_of(progress);
+    bus_dispatch(loading->links->control, EVENTS_MAX, 0, loading_take_event, loading->links);
     links_announce(loading->links, now_ns, &loading->self);
 }
 

@@ -32,7 +32,7 @@ static atomic_uint n_stops;  /* how often somebody asked us to end */
 static atomic_bool starting; /* nobody has anything from us yet */
 static int wake_fd = -1;
 
-static void on_stop(int signal) {
+static void worker_on_stop(int signal) {
     (void)signal;
     if (atomic_fetch_add(&n_stops, 1) > 0 || atomic_load(&starting))
         _exit(EXIT_SUCCESS); /* asked twice, or before there is anything to drain: at once */
@@ -41,8 +41,8 @@ static void on_stop(int signal) {
     (void)n; /* the loop wakes for its next deadline at the latest */
 }
 
-static void take_signals(void) {
-    struct sigaction stop = {.sa_handler = on_stop}, ignore = {.sa_handler = SIG_IGN};
+static void worker_take_signals(void) {
+    struct sigaction stop = {.sa_handler = worker_on_stop}, ignore = {.sa_handler = SIG_IGN};
     sigemptyset(&stop.sa_mask);
     sigaction(SIGTERM, &stop, NULL);
     sigaction(SIGINT, &stop, NULL);
@@ -51,7 +51,7 @@ static void take_signals(void) {
         sigaction(SIGHUP, &ignore, NULL);
 }
 
-static int dry_run(const struct config *config) {
+static int worker_dry_run(const struct config *config) {
     struct error error;
     struct model *model;
     /* The plan is made without talking to the model. */
@@ -63,10 +63,10 @@ static int dry_run(const struct config *config) {
     return status == STATUS_OK ? EXIT_SUCCESS : exit_with(EXIT_CONFIG, error.text);
 }
 
-static int serve(const struct config *config) {
+static int worker_serve(const struct config *config) {
     static struct worker worker;
     struct error error;
-    take_signals();
+    worker_take_signals();
     atomic_store(&starting, true);
     leader_heed_stops(&n_stops);
     enum status status = worker_open(&worker, config, &error);
@@ -91,8 +91,8 @@ static int serve(const struct config *config) {
     return status == STATUS_OK ? EXIT_SUCCESS : exit_with(EXIT_CONFIG, error.text);
 }
 
-static int follow(const struct config *config) {
-    take_signals();
+static int worker_follow(const struct config *config) {
+    worker_take_signals();
     struct follow_options options = {.address = config->follow,
                                      .model = config->model,
                                      .dummy = config->dummy,
@@ -121,9 +121,9 @@ int main(int argc, char **argv) {
             code = exit_with(EXIT_CONFIG, error.text);
         else
             code = options_only_checks(config.options) ? EXIT_SUCCESS
-                   : config.dry_run                    ? dry_run(&config)
-                   : config.follow[0]                  ? follow(&config)
-                                                       : serve(&config);
+                   : config.dry_run                    ? worker_dry_run(&config)
+                   : config.follow[0]                  ? worker_follow(&config)
+                                                       : worker_serve(&config);
     } else {
         exit_with(EXIT_CONFIG, errors.n > 0 ? errors.data : "out of memory");
     }

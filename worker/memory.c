@@ -27,7 +27,7 @@ static uint32_t min_of(uint64_t a, uint32_t b) {
 }
 
 /* Chunks hold the whole model's heads, whatever the tensor-parallel size. */
-static void set_chunks(struct worker_sizes *sizes, const struct family_facts *facts) {
+static void worker_memory_set_chunks(struct worker_sizes *sizes, const struct family_facts *facts) {
     uint32_t block_bytes = (uint32_t)forward_block_bytes(facts);
     /* About 256 tokens of a group of layers in one chunk, so that a prompt's groups overlap with
      * the computing of the next. */
@@ -39,8 +39,9 @@ static void set_chunks(struct worker_sizes *sizes, const struct family_facts *fa
 }
 
 /* Of the devices that the ranks are on, the least that one has free. */
-static enum status least_free(const struct config *config, const struct kernels *kernels,
-                              uint64_t *n_bytes, struct error *error) {
+static enum status worker_memory_least_free(const struct config *config,
+                                            const struct kernels *kernels, uint64_t *n_bytes,
+                                            struct error *error) {
     *n_bytes = UINT64_MAX;
     for (uint32_t rank = 0; rank < config->tp; rank++) {
         uint64_t n_free;
@@ -50,17 +51,17 @@ static enum status least_free(const struct config *config, const struct kernels 
     return STATUS_OK;
 }
 
-static bool is_on_device(const struct config *config, const struct model *model) {
+static bool worker_memory_is_on_device(const struct config *config, const struct model *model) {
     const struct kernels *kernels = kernels_find(config->kernels);
     bool hash = strcmp(model->config.family, "hash") == 0;
     return !hash && kernels && !kernels_on_host(kernels);
 }
 
 /* What this worker may take of: of its devices the least that one has free, else what the host has left. */
-static enum status look_memory(const struct config *config, const struct model *model,
-                               uint64_t *n_bytes, struct error *error) {
-    if (is_on_device(config, model))
-        return least_free(config, kernels_find(config->kernels), n_bytes, error);
+static enum status worker_memory_look(const struct config *config, const struct model *model,
+                                      uint64_t *n_bytes, struct error *error) {
+    if (worker_memory_is_on_device(config, model))
+        return worker_memory_least_free(config, kernels_find(config->kernels), n_bytes, error);
     *n_bytes = memory_available();
     return STATUS_OK;
 }
@@ -68,19 +69,20 @@ static enum status look_memory(const struct config *config, const struct model *
 /* KV blocks by default: on a device all that its free memory has room for, beside weights and
  * activations; on the host what a program that is not alone there may take. A plan for another device
  * is not of this one's. */
-static enum status default_blocks(const struct config *config, const struct model *model,
-                                  const struct forward_bytes *bytes, struct worker_sizes *sizes,
-                                  struct error *error) {
+static enum status worker_memory_default_blocks(const struct config *config,
+                                                const struct model *model,
+                                                const struct forward_bytes *bytes,
+                                                struct worker_sizes *sizes, struct error *error) {
     const uint32_t least = PLAN_TOKENS / KV_BLOCK_TOKENS;
     uint64_t fixed = (uint64_t)bytes->weights + bytes->scratch;
-    if (!is_on_device(config, model) || config->device[0]) {
+    if (!worker_memory_is_on_device(config, model) || config->device[0]) {
         sizes->available_bytes = memory_available();
         uint64_t fits = sizes->available_bytes / 4 / bytes->kv_per_token_here / KV_BLOCK_TOKENS;
         sizes->n_blocks = min_of(fits, TOKENS_DEFAULT / KV_BLOCK_TOKENS);
         sizes->n_blocks = sizes->n_blocks < least ? least : sizes->n_blocks;
         return STATUS_OK;
     }
-    TRY(look_memory(config, model, &sizes->available_bytes, error));
+    TRY(worker_memory_look(config, model, &sizes->available_bytes, error));
     uint64_t room = (uint64_t)((double)sizes->available_bytes * config->memory_share);
     uint64_t fits = room > fixed ? (room - fixed) / bytes->kv_per_token / KV_BLOCK_TOKENS : 0;
     if (fits < least)
@@ -94,15 +96,16 @@ static enum status default_blocks(const struct config *config, const struct mode
 }
 
 /* How many sequences are computed together by default: as many as KV has room for. */
-static uint32_t default_batch(uint32_t n_blocks) {
+static uint32_t worker_memory_default_batch(uint32_t n_blocks) {
     uint64_t n_rows = (uint64_t)n_blocks * KV_BLOCK_TOKENS / BATCH_TOKENS;
     return n_rows < BATCH_LEAST ? BATCH_LEAST : min_of(n_rows, BATCH_MOST);
 }
 
 /* The plan for steps of n_rows sequences, up to its KV blocks. */
-static enum status sizes_for_batch(const struct config *config, const struct model *model,
-                                   uint32_t n_rows, struct worker_sizes *sizes,
-                                   struct forward_bytes *bytes, struct error *error) {
+static enum status worker_memory_sizes_for_batch(const struct config *config,
+                                                 const struct model *model, uint32_t n_rows,
+                                                 struct worker_sizes *sizes,
+                                                 struct forward_bytes *bytes, struct error *error) {
     struct worker_sizes found = {
         .chunk_tokens = config->chunk_tokens, .max_batch = n_rows, .n_blocks = config->kv_blocks};
     if (found.chunk_tokens == 0)
@@ -121,7 +124,7 @@ static enum status sizes_for_batch(const struct config *config, const struct mod
         return error_set(error, STATUS_UNSUPPORTED, "%s: a KV block of one layer is over %u bytes",
                          model->config.name, MESSAGE_CHUNK_MAX);
     if (found.n_blocks == 0)
-        TRY(default_blocks(config, model, bytes, &found, error));
+        TRY(worker_memory_default_blocks(config, model, bytes, &found, error));
     *sizes = found;
     return STATUS_OK;
 }
@@ -132,20 +135,20 @@ enum status memory_sizes(const struct config *config, const struct model *model,
     struct worker_sizes found;
     bool hash = strcmp(model->config.family, "hash") == 0;
     uint32_t n_rows = config->max_batch > 0 ? config->max_batch : hash ? BATCH_MOST : BATCH_LEAST;
-    TRY(sizes_for_batch(config, model, n_rows, &found, bytes, error));
-    n_rows = default_batch(found.n_blocks);
+    TRY(worker_memory_sizes_for_batch(config, model, n_rows, &found, bytes, error));
+    n_rows = worker_memory_default_batch(found.n_blocks);
     if (config->max_batch == 0 && n_rows > found.max_batch) /* their scratch leaves fewer blocks */
-        TRY(sizes_for_batch(config, model, n_rows, &found, bytes, error));
+        TRY(worker_memory_sizes_for_batch(config, model, n_rows, &found, bytes, error));
     found.context = min_of((uint64_t)found.n_blocks * KV_BLOCK_TOKENS, bytes->facts.context);
     found.max_seqs = min_of(4 * (uint64_t)found.max_batch, MESSAGE_ENTRIES_MAX);
-    set_chunks(&found, &bytes->facts);
+    worker_memory_set_chunks(&found, &bytes->facts);
     *sizes = found;
     return STATUS_OK;
 }
 
 /* The bytes of the device that --device names; 0: none is named. */
-static enum status planned_bytes(const struct config *config, uint64_t *n_bytes,
-                                 struct error *error) {
+static enum status worker_memory_planned_bytes(const struct config *config, uint64_t *n_bytes,
+                                               struct error *error) {
     const struct device *known = device_find(config->device);
     const char *device = config->device;
     char *end;
@@ -185,12 +188,13 @@ bool memory_fits(const struct config *config, const struct forward_bytes *bytes,
 }
 
 /* The bytes that a plan is for: of the named device or of what is here. */
-static enum status bytes_of_plan(const struct config *config, const struct model *model,
-                                 uint64_t planned, struct worker_sizes *sizes, uint64_t *n_bytes,
-                                 struct error *error) {
+static enum status worker_memory_bytes_of_plan(const struct config *config,
+                                               const struct model *model, uint64_t planned,
+                                               struct worker_sizes *sizes, uint64_t *n_bytes,
+                                               struct error *error) {
     if (sizes->available_bytes == 0 &&
         !config->device[0]) /* nobody asked: --kv-blocks says how many */
-        TRY(look_memory(config, model, &sizes->available_bytes, error));
+        TRY(worker_memory_look(config, model, &sizes->available_bytes, error));
     *n_bytes = config->device[0] ? planned : sizes->available_bytes;
     return STATUS_OK;
 }
@@ -201,10 +205,10 @@ enum status memory_print(const struct config *config, const struct model *model,
     struct forward_bytes bytes;
     uint64_t planned, n_bytes;
     struct buf times;
-    TRY(planned_bytes(config, &planned, error));
+    TRY(worker_memory_planned_bytes(config, &planned, error));
     TRY(memory_sizes(config, model, &sizes, &bytes, error));
-    TRY(bytes_of_plan(config, model, planned, &sizes, &n_bytes, error));
-    bool is_on_host = !config->device[0] && !is_on_device(config, model);
+    TRY(worker_memory_bytes_of_plan(config, model, planned, &sizes, &n_bytes, error));
+    bool is_on_host = !config->device[0] && !worker_memory_is_on_device(config, model);
     bool fits = memory_fits(config, &bytes, n_bytes, is_on_host);
     uint64_t room = (uint64_t)((double)n_bytes * config->memory_share);
     uint64_t fixed = (uint64_t)bytes.weights + bytes.scratch;

@@ -20,8 +20,8 @@ static const struct step_kind {
 };
 
 /* Weights as they lie in memory: what is left beside head and embedding, over the weights of the layers. */
-static void take_bytes(struct roofline_model *model, const struct model_config *config,
-                       double n_bytes) {
+static void times_take_bytes(struct roofline_model *model, const struct model_config *config,
+                             double n_bytes) {
     double plain = (model->n_head + (config->tied_head ? 0 : model->n_table)) * 2;
     double n = model->n_weights + model->n_experts * model->n_expert;
     double each = (n_bytes - plain) / n;
@@ -31,7 +31,7 @@ static void take_bytes(struct roofline_model *model, const struct model_config *
     model->format = each < 0.8 ? EFFICIENCY_4 : each < 1.5 ? EFFICIENCY_8 : EFFICIENCY_16;
 }
 
-static void shape_of(struct roofline_shape *shape, const struct model_config *config) {
+static void times_shape_of(struct roofline_shape *shape, const struct model_config *config) {
     uint32_t n_sparse = 0;
     for (uint32_t i = 0; i < config->n_layers; i++)
         n_sparse += config_is_moe_layer(config, i);
@@ -51,7 +51,7 @@ static void shape_of(struct roofline_shape *shape, const struct model_config *co
     };
 }
 
-static void append_terms(struct buf *out, const struct roofline_terms *terms, bool json) {
+static void times_append_terms(struct buf *out, const struct roofline_terms *terms, bool json) {
     const char *before = "";
     for (unsigned i = 0; i < ROOFLINE_TERMS; i++) {
         if (terms->us[i] <= 0)
@@ -62,8 +62,8 @@ static void append_terms(struct buf *out, const struct roofline_terms *terms, bo
     }
 }
 
-static void append_load(struct buf *out, const struct roofline *roofline,
-                        const struct step_kind *load, bool json) {
+static void times_append_load(struct buf *out, const struct roofline *roofline,
+                              const struct step_kind *load, bool json) {
     struct roofline_terms terms;
     roofline_terms(&terms, roofline, &load->step);
     double ms = terms.total_us / 1e3 / load->n_tokens;
@@ -74,7 +74,7 @@ static void append_load(struct buf *out, const struct roofline *roofline,
                    name, load->name, ms);
     else
         buf_printf(out, "%s, %s: %.3f ms per token (step: ", name, load->name, ms);
-    append_terms(out, &terms, json);
+    times_append_terms(out, &terms, json);
     buf_puts(out, json ? "}}" : ")\n");
 }
 
@@ -86,9 +86,9 @@ void times_append(struct buf *out, const struct config *config, const struct mod
     struct roofline_shape shape;
     if (!roofline.device || bytes->facts.forced)
         return;
-    shape_of(&shape, &model->config);
+    times_shape_of(&shape, &model->config);
     roofline_model(&roofline.model, &shape);
-    take_bytes(&roofline.model, &model->config, (double)bytes->weights * config->tp);
+    times_take_bytes(&roofline.model, &model->config, (double)bytes->weights * config->tp);
     roofline.model.kv_bytes =
         (double)forward_block_bytes(&bytes->facts) / KV_BLOCK_TOKENS * bytes->facts.n_layers;
     buf_puts(out, config->json ? ",\"steps\":[" : "");
@@ -96,7 +96,7 @@ void times_append(struct buf *out, const struct config *config, const struct mod
         roofline.efficiencies = *efficiencies_find(names[i]);
         for (unsigned k = 0; k < sizeof loads / sizeof *loads; k++) {
             buf_puts(out, config->json && i + k > 0 ? "," : "");
-            append_load(out, &roofline, &loads[k], config->json);
+            times_append_load(out, &roofline, &loads[k], config->json);
         }
     }
     buf_puts(out, config->json ? "]" : "");

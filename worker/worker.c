@@ -24,7 +24,7 @@
 #define MAX_LINKS       256
 #define DRAIN_EXTRA_S   10 /* what a stop takes besides the answers that run */
 
-static void fingerprint(uint8_t out[FINGERPRINT_BYTES], const void *bytes, size_t n) {
+static void worker_fingerprint(uint8_t out[FINGERPRINT_BYTES], const void *bytes, size_t n) {
     for (unsigned half = 0; half < 2; half++) {
         XXH128_canonical_t canonical;
         XXH128_canonicalFromHash(&canonical, XXH3_128bits_withSeed(bytes, n, half));
@@ -32,7 +32,7 @@ static void fingerprint(uint8_t out[FINGERPRINT_BYTES], const void *bytes, size_
     }
 }
 
-static struct kv_layout layout_of(const struct worker *worker) {
+static struct kv_layout worker_layout_of(const struct worker *worker) {
     const struct family_facts *facts = &worker->stepper.forward.rank.model->facts;
     return (struct kv_layout){.n_layers = facts->n_layers,
                               .block_tokens = KV_BLOCK_TOKENS,
@@ -40,8 +40,8 @@ static struct kv_layout layout_of(const struct worker *worker) {
                               .tp = worker->stepper.forward.n_ranks};
 }
 
-static void fill_welcome(const struct worker *worker, const struct model *model,
-                         struct welcome *welcome) {
+static void worker_fill_welcome(const struct worker *worker, const struct model *model,
+                                struct welcome *welcome) {
     const struct model_config *config = &model->config;
     const struct kernels *kernels = worker->stepper.forward.rank.kernels;
     *welcome = (struct welcome){.major = PROTO_MAJOR,
@@ -51,7 +51,7 @@ static void fill_welcome(const struct worker *worker, const struct model *model,
                                 .state = WORKER_READY,
                                 .pid = (uint32_t)getpid(),
                                 .host = worker->host,
-                                .kv = layout_of(worker),
+                                .kv = worker_layout_of(worker),
                                 .context = worker->sizes.context,
                                 .max_seqs = worker->sizes.max_seqs,
                                 .chunk_tokens = worker->sizes.chunk_tokens};
@@ -70,24 +70,25 @@ static void fill_welcome(const struct worker *worker, const struct model *model,
              worker->stepper.forward.n_ranks,
              kv_format_bytes(worker->stepper.forward.rank.model->facts.kv_format),
              (unsigned long long)barred);
-    fingerprint(welcome->numerics_fp, text, sizeof text);
+    worker_fingerprint(welcome->numerics_fp, text, sizeof text);
 }
 
 /* What KV bytes on the wire mean: the model's and their format, however either side is cut. */
-static void fill_layout_fp(const struct worker *worker, const struct model *model,
-                           uint8_t out[FINGERPRINT_BYTES]) {
+static void worker_fill_layout_fp(const struct worker *worker, const struct model *model,
+                                  uint8_t out[FINGERPRINT_BYTES]) {
     struct {
         uint8_t model[FINGERPRINT_BYTES];
         struct kv_layout layout;
         uint32_t format;
-    } whole = {.layout = layout_of(worker)};
+    } whole = {.layout = worker_layout_of(worker)};
     whole.layout.tp = 0;
     whole.format = worker->stepper.forward.rank.model->facts.kv_format;
     memcpy(whole.model, model->config.fingerprint, FINGERPRINT_BYTES);
-    fingerprint(out, &whole, sizeof whole);
+    worker_fingerprint(out, &whole, sizeof whole);
 }
 
-static enum status open_step(struct worker *worker, struct model *model, struct error *error) {
+static enum status worker_open_step(struct worker *worker, struct model *model,
+                                    struct error *error) {
     const struct config *config = worker->config;
     struct forward_bytes bytes;
     struct worker_sizes *sizes = &worker->sizes;
@@ -122,18 +123,18 @@ static enum status open_step(struct worker *worker, struct model *model, struct 
 
 /* The sink: the core's words to the wire. */
 
-static enum status sink_send(void *context, uint32_t link, const struct message *message) {
+static enum status worker_sink_send(void *context, uint32_t link, const struct message *message) {
     struct worker *worker = context;
     return link_is_kv(link) ? kv_links_send(&worker->kv_links, link, message)
                             : bus_send(worker->links.control, link, message);
 }
 
-static enum status sink_open_kv(void *context, const struct peer *peer, uint32_t *link) {
+static enum status worker_sink_open_kv(void *context, const struct peer *peer, uint32_t *link) {
     struct worker *worker = context;
     return kv_links_open(&worker->kv_links, worker->stepper.receive.looked_ns, peer, link);
 }
 
-static void sink_close_link(void *context, uint32_t link) {
+static void worker_sink_close_link(void *context, uint32_t link) {
     struct worker *worker = context;
     if (link_is_kv(link))
         kv_links_close(&worker->kv_links, link);
@@ -141,31 +142,31 @@ static void sink_close_link(void *context, uint32_t link) {
         bus_close(worker->links.control, link);
 }
 
-static enum status sink_push_chunk(void *context, uint32_t link, struct chunk *chunk,
-                                   const uint32_t *blocks) {
+static enum status worker_sink_push_chunk(void *context, uint32_t link, struct chunk *chunk,
+                                          const uint32_t *blocks) {
     struct worker *worker = context;
     return kv_links_push(&worker->kv_links, link, chunk, blocks);
 }
 
-static enum status sink_take_chunk(void *context, uint32_t link, const struct chunk *chunk,
-                                   const uint32_t *blocks) {
+static enum status worker_sink_take_chunk(void *context, uint32_t link, const struct chunk *chunk,
+                                          const uint32_t *blocks) {
     struct worker *worker = context;
     return kv_links_take(&worker->kv_links, link, chunk, blocks);
 }
 
-static enum status sink_constrain(void *context, uint32_t slot, uint64_t serial,
-                                  const struct submit *submit) {
+static enum status worker_sink_constrain(void *context, uint32_t slot, uint64_t serial,
+                                         const struct submit *submit) {
     struct worker *worker = context;
     return constraint_open(&worker->stepper.constraint, slot, serial, submit);
 }
 
-static void sink_note(void *context, const struct note *note) {
+static void worker_sink_note(void *context, const struct note *note) {
     (void)context;
     note_log(note, NULL);
 }
 
-static enum status open_engine(struct worker *worker, const struct model *model,
-                               struct error *error) {
+static enum status worker_open_engine(struct worker *worker, const struct model *model,
+                                      struct error *error) {
     const struct worker_sizes *sizes = &worker->sizes;
     const struct family_facts *facts = &worker->stepper.forward.rank.model->facts;
     struct engine_config config = {.incarnation = worker->incarnation,
@@ -194,26 +195,26 @@ static enum status open_engine(struct worker *worker, const struct model *model,
                    "every end of a model fits");
     memcpy(config.ends, model->config.stop_ids, sizeof config.ends);
     snprintf(config.name, sizeof config.name, "%s", worker->config->name);
-    fill_welcome(worker, model, &config.welcome);
+    worker_fill_welcome(worker, model, &config.welcome);
     snprintf(config.welcome.kv_endpoint, sizeof config.welcome.kv_endpoint, "%s",
              links_kv_endpoint(&worker->links));
     worker->sink = (struct engine_sink){.context = worker,
-                                        .send = sink_send,
-                                        .open_kv = sink_open_kv,
-                                        .close_link = sink_close_link,
-                                        .push_chunk = sink_push_chunk,
-                                        .take_chunk = sink_take_chunk,
-                                        .note = sink_note};
+                                        .send = worker_sink_send,
+                                        .open_kv = worker_sink_open_kv,
+                                        .close_link = worker_sink_close_link,
+                                        .push_chunk = worker_sink_push_chunk,
+                                        .take_chunk = worker_sink_take_chunk,
+                                        .note = worker_sink_note};
     if (constraint_fd(&worker->stepper.constraint) >= 0)
-        worker->sink.constrain = sink_constrain;
+        worker->sink.constrain = worker_sink_constrain;
     enum status status = engine_new(&config, &worker->sink, &worker->engine);
     return status == STATUS_OK
                ? status
                : error_set(error, status, "the engine cannot be made: %s", status_name(status));
 }
 
-static enum status open_kv_links(struct worker *worker, const struct model *model,
-                                 struct error *error) {
+static enum status worker_open_kv_links(struct worker *worker, const struct model *model,
+                                        struct error *error) {
     const struct forward *forward = &worker->stepper.forward;
     const struct family_facts *facts = &forward->rank.model->facts;
     struct transport_kv transport_kv = {.block_bytes = (uint32_t)forward_block_bytes(facts),
@@ -234,13 +235,13 @@ static enum status open_kv_links(struct worker *worker, const struct model *mode
     struct kv_links_self self = {.incarnation = worker->incarnation,
                                  .place = {.host = worker->host, .pid = (uint32_t)getpid()}};
     snprintf(self.name, sizeof self.name, "%s", worker->config->name);
-    fill_layout_fp(worker, model, self.layout_fp);
+    worker_fill_layout_fp(worker, model, self.layout_fp);
     kv_links_init(&worker->kv_links, worker->links.kv, &self, worker->config->kv_transport,
                   worker->sizes.chunk_bytes, &transport_kv);
     return STATUS_OK;
 }
 
-static struct links_self self_of(const struct worker *worker) {
+static struct links_self worker_self_of(const struct worker *worker) {
     return (struct links_self){.name = worker->config->name,
                                .incarnation = worker->incarnation,
                                .role = worker->config->role};
@@ -248,15 +249,15 @@ static struct links_self self_of(const struct worker *worker) {
 
 /* Routers learn that we load; what loads is on this thread. */
 static enum status worker_load(struct worker *worker, struct model *model, struct error *error) {
-    struct links_self self = self_of(worker);
+    struct links_self self = worker_self_of(worker);
     struct loading *loading;
     TRY(loading_begin(&worker->links, &self, &loading, error));
-    enum status status = open_step(worker, model, error);
+    enum status status = worker_open_step(worker, model, error);
     loading_end(loading);
     return status;
 }
 
-static enum status open_links(struct worker *worker, struct error *error) {
+static enum status worker_open_links(struct worker *worker, struct error *error) {
     const struct config *config = worker->config;
     struct links_options options = {.endpoint = config->endpoint,
                                     .kv_endpoint = config->kv_endpoint,
@@ -267,22 +268,23 @@ static enum status open_links(struct worker *worker, struct error *error) {
     return links_open(&worker->links, &options, error);
 }
 
-static struct receive receive_of(struct worker *worker) {
+static struct receive worker_receive_of(struct worker *worker) {
     return (struct receive){.links = &worker->links,
                             .kv_links = &worker->kv_links,
                             .engine = worker->engine,
-                            .heartbeat = {.self = self_of(worker),
+                            .heartbeat = {.self = worker_self_of(worker),
                                           .figures = worker->admin ? &worker->figures : NULL,
                                           .watchdog_ns = notify_watchdog_ns(),
                                           .tells_status = notify_is_on()}};
 }
 
-static enum status open_all(struct worker *worker, struct model **model, struct error *error) {
+static enum status worker_open_all(struct worker *worker, struct model **model,
+                                   struct error *error) {
     const struct config *config = worker->config;
     struct model_options how = {.dummy = config->dummy};
     TRY(model_open(config->model, &how, model, error));
     model_log_remarks(*model);
-    TRY(open_links(worker, error));
+    TRY(worker_open_links(worker, error));
     TRY(worker_load(worker, *model, error));
     figures_init(&worker->figures, clock_now_ns());
     TRY(admin_new(config->admin, config->name, (*model)->config.name,
@@ -290,10 +292,10 @@ static enum status open_all(struct worker *worker, struct model **model, struct 
     for (unsigned i = 0; i < STEP_STAGES; i++)
         worker->stepper.seconds[i] = admin_stage(worker->admin, i);
     worker->stepper.tokens = admin_step_tokens(worker->admin);
-    TRY(open_kv_links(worker, *model, error));
-    TRY(open_engine(worker, *model, error));
+    TRY(worker_open_kv_links(worker, *model, error));
+    TRY(worker_open_engine(worker, *model, error));
     worker->kv_links.engine = worker->engine;
-    worker->stepper.receive = receive_of(worker);
+    worker->stepper.receive = worker_receive_of(worker);
     emit_budget(worker->engine, &worker->stepper.budget);
     return STATUS_OK;
 }
@@ -306,7 +308,7 @@ enum status worker_open(struct worker *worker, const struct config *config, stru
     worker->host = host_of_this_machine();
     worker->drain_until_ns = UINT64_MAX;
     prctl(PR_SET_TIMERSLACK, 1000ul, 0ul, 0ul, 0ul); /* waits end within a microsecond or so */
-    enum status status = open_all(worker, &model, error);
+    enum status status = worker_open_all(worker, &model, error);
     model_close(model); /* the weights are packed: the file is not needed any more */
     if (status != STATUS_OK)
         worker_close(worker);
@@ -324,7 +326,7 @@ void worker_close(struct worker *worker) {
     memset(worker, 0, sizeof *worker);
 }
 
-static void start_drain(struct worker *worker) {
+static void worker_start_drain(struct worker *worker) {
     uint64_t now_ns = clock_now_ns();
     worker->stepper.receive.heartbeat.draining = true;
     worker->drain_until_ns = now_ns + worker->config->drain_ns;
@@ -336,8 +338,8 @@ static void start_drain(struct worker *worker) {
 }
 
 /* Its requests are replayed by their routers, on the other one if need be. */
-static enum status end_outlived(const struct worker *worker, const struct reset *other,
-                                struct error *error) {
+static enum status worker_end_outlived(const struct worker *worker, const struct reset *other,
+                                       struct error *error) {
     notify_send("STOPPING=1");
     return error_set(error, STATUS_EXISTS,
                      "name: another live worker is called `%s` (endpoint %s, incarnation %016llx): "
@@ -353,12 +355,12 @@ enum status worker_run(struct worker *worker, const atomic_uint *stop, int wake_
         bool worked = step_run(&worker->stepper);
         bool ends = atomic_load(stop) > 0 || engine_is_ending(worker->engine);
         if (ends && !*draining)
-            start_drain(worker);
+            worker_start_drain(worker);
         if (*draining && (engine_idle(worker->engine) || clock_now_ns() >= worker->drain_until_ns))
             return STATUS_OK;
         const struct reset *other = *draining ? NULL : engine_outlived(worker->engine);
         if (other)
-            return end_outlived(worker, other, error);
+            return worker_end_outlived(worker, other, error);
         if (!worked)
             receive_wait(&worker->stepper.receive, wake_fds, worker->drain_until_ns);
     }

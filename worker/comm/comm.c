@@ -8,7 +8,7 @@ extern const struct comm_kind comm_shm;
 
 const struct comm_kind *const comm_table[] = {&comm_shm, NULL};
 
-static void check_hooks(const struct comm_kind *kind) {
+static void comm_check_hooks(const struct comm_kind *kind) {
     ASSERT(kind->name && kind->ranks_max > 0 && kind->ranks_max <= COMM_RANKS_MAX);
     ASSERT(kind->shared_bytes && kind->shared_init);
     ASSERT(kind->open && kind->close);
@@ -17,6 +17,6 @@ static void check_hooks(const struct comm_kind *kind) {
 }
 
 const struct comm_kind *comm_kind_of_host(void) {
-    check_hooks(comm_table[0]);
+    comm_check_hooks(comm_table[0]);
     return comm_table[0];
 }

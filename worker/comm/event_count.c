@@ -13,7 +13,7 @@
 #define SPIN_NS_MAX 50000u /* what going to sleep and being woken costs, several times over */
 #define SPIN_NS_MIN 1000u  /* so that a waiter finds out when spinning pays again */
 
-static void pause_briefly(void) {
+static void event_count_pause(void) {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #endif
@@ -26,8 +26,8 @@ struct event_count_patience event_count_patience(uint32_t n_waiters) {
 }
 
 /* True when the value changed within the time that spinning is worth now. */
-static bool spin(const struct event_count *count, uint32_t turn,
-                 struct event_count_patience *patience) {
+static bool event_count_spin(const struct event_count *count, uint32_t turn,
+                             struct event_count_patience *patience) {
     uint64_t until = 0;
     for (uint32_t i = 0;; i++) {
         if (atomic_load_explicit(&count->value, memory_order_acquire) != turn) {
@@ -37,7 +37,7 @@ static bool spin(const struct event_count *count, uint32_t turn,
         }
         if (patience->spin_ns_max == 0)
             return false;
-        pause_briefly();
+        event_count_pause();
         if (i % 32 != 31)
             continue;
         uint64_t now_ns = clock_now_ns();
@@ -52,8 +52,8 @@ static bool spin(const struct event_count *count, uint32_t turn,
 
 bool event_count_wait(struct event_count *count, uint32_t turn,
                       struct event_count_patience *patience) {
-    if (!spin(count, turn, patience)) {
-        /* The sleeper's count and then the value here, the value and then the count in wake():
+    if (!event_count_spin(count, turn, patience)) {
+        /* The sleeper's count and then the value here, the value and then the count in event_count_wake():
          * one of the two sees the other, so no wake-up is lost. */
         atomic_fetch_add(&count->n_asleep, 1);
         while (atomic_load(&count->value) == turn)
@@ -63,7 +63,7 @@ bool event_count_wait(struct event_count *count, uint32_t turn,
     return !event_count_closed(count);
 }
 
-static void wake(struct event_count *count) {
+static void event_count_wake(struct event_count *count) {
     if (atomic_load(&count->n_asleep) > 0)
         syscall(SYS_futex, &count->value, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
@@ -73,10 +73,10 @@ void event_count_advance(struct event_count *count) {
     do
         next = (value & CLOSED) | ((value + 1) & ~CLOSED);
     while (!atomic_compare_exchange_weak(&count->value, &value, next));
-    wake(count);
+    event_count_wake(count);
 }
 
 void event_count_close(struct event_count *count) {
     atomic_fetch_or(&count->value, CLOSED);
-    wake(count);
+    event_count_wake(count);
 }

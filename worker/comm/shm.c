@@ -58,38 +58,38 @@ struct shm {
     uint32_t side; /* which of the two places this round takes */
 };
 
-static uint32_t place_floats(size_t n_floats) {
+static uint32_t comm_shm_place_floats(size_t n_floats) {
     size_t n = (n_floats + FLOATS_PER_LINE - 1) / FLOATS_PER_LINE * FLOATS_PER_LINE;
     if (n > PLACE_FLOATS_MAX)
         return PLACE_FLOATS_MAX;
     return n < PLACE_FLOATS_MIN ? PLACE_FLOATS_MIN : (uint32_t)n;
 }
 
-static size_t bytes_for(uint32_t n_ranks, uint32_t n_place) {
+static size_t comm_shm_bytes_for(uint32_t n_ranks, uint32_t n_place) {
     return sizeof(struct shm_shared) + 2 * (size_t)n_ranks * n_place * sizeof(float);
 }
 
-static size_t shared_bytes(uint32_t n_ranks, size_t n_floats) {
+static size_t comm_shm_shared_bytes(uint32_t n_ranks, size_t n_floats) {
     ASSERT(n_ranks > 0 && n_ranks <= COMM_RANKS_MAX);
-    return bytes_for(n_ranks, place_floats(n_floats));
+    return comm_shm_bytes_for(n_ranks, comm_shm_place_floats(n_floats));
 }
 
-static void shared_init(void *memory, uint32_t n_ranks, size_t n_floats) {
+static void comm_shm_shared_init(void *memory, uint32_t n_ranks, size_t n_floats) {
     struct shm_shared *shared = memory;
     ASSERT(n_ranks > 0 && n_ranks <= COMM_RANKS_MAX);
     shared->n_ranks = n_ranks;
-    shared->place_floats = place_floats(n_floats);
+    shared->place_floats = comm_shm_place_floats(n_floats);
     shared->magic = MAGIC;
 }
 
-static enum status open_rank(void *memory, size_t n_bytes, uint32_t rank, struct comm **comm,
-                             struct error *error) {
+static enum status comm_shm_open_rank(void *memory, size_t n_bytes, uint32_t rank,
+                                      struct comm **comm, struct error *error) {
     struct shm_shared *shared = memory;
     if (n_bytes < sizeof *shared || shared->magic != MAGIC)
         return error_set(error, STATUS_INVALID, "shm: this memory holds no group of ranks");
     uint32_t n_ranks = shared->n_ranks, n_place = shared->place_floats;
     if (n_ranks == 0 || n_ranks > COMM_RANKS_MAX || n_place == 0 || n_place > PLACE_FLOATS_MAX ||
-        n_bytes < bytes_for(n_ranks, n_place))
+        n_bytes < comm_shm_bytes_for(n_ranks, n_place))
         return error_set(error, STATUS_INVALID, "shm: this memory holds no group of ranks");
     if (rank >= n_ranks)
         return error_set(error, STATUS_INVALID, "shm: a group of %u has no rank %u", n_ranks, rank);
@@ -105,80 +105,80 @@ static enum status open_rank(void *memory, size_t n_bytes, uint32_t rank, struct
     return STATUS_OK;
 }
 
-static void close_rank(struct comm *comm) {
+static void comm_shm_close_rank(struct comm *comm) {
     free(comm);
 }
 
-static enum status health(const struct comm *comm) {
+static enum status comm_shm_health(const struct comm *comm) {
     const struct shm *shm = (const struct shm *)comm;
     return (enum status)atomic_load(&shm->shared->ended);
 }
 
 /* In memory of our own: what is checked must not change before it is used. */
-static struct shm_asked asked_by(const struct shm *shm, uint32_t rank) {
+static struct shm_asked comm_shm_asked_by(const struct shm *shm, uint32_t rank) {
     struct shm_asked asked;
     memcpy(&asked, &shm->shared->asked[shm->side][rank], sizeof asked);
     return asked;
 }
 
 /* The first reason stays. */
-static enum status end_group(struct shm *shm, enum status why) {
+static enum status comm_shm_end_group(struct shm *shm, enum status why) {
     uint32_t none = STATUS_OK;
     bool first = atomic_compare_exchange_strong(&shm->shared->ended, &none, (uint32_t)why);
     event_count_close(&shm->shared->arrived);
     if (first && why == STATUS_CORRUPT)
         for (uint32_t rank = 0; rank < shm->head.n_ranks; rank++) {
-            struct shm_asked asked = asked_by(shm, rank);
+            struct shm_asked asked = comm_shm_asked_by(shm, rank);
             log_error("ranks disagree", "rank=%u operation=%s n=%llu at=%llu columns=%llu+%llu",
                       rank, NAME(asked.operation), (unsigned long long)asked.n,
                       (unsigned long long)asked.at, (unsigned long long)asked.column_begin,
                       (unsigned long long)asked.n_columns);
         }
-    return health(&shm->head);
+    return comm_shm_health(&shm->head);
 }
 
-static float *place_of(const struct shm *shm, uint32_t rank) {
+static float *comm_shm_place_of(const struct shm *shm, uint32_t rank) {
     size_t index = (size_t)shm->side * shm->head.n_ranks + rank;
     return shm->places + index * shm->place_floats;
 }
 
 /* Returns when all ranks have called it. */
-static enum status meet(struct shm *shm) {
+static enum status comm_shm_meet(struct shm *shm) {
     struct shm_shared *shared = shm->shared;
     uint32_t turn = event_count_turn(&shared->arrived);
     if (event_count_closed(&shared->arrived))
-        return health(&shm->head);
+        return comm_shm_health(&shm->head);
     if (atomic_fetch_add(&shared->came, 1) + 1 == shm->head.n_ranks) {
         atomic_store_explicit(&shared->came, 0, memory_order_relaxed);
         event_count_advance(&shared->arrived);
         return STATUS_OK;
     }
     return event_count_wait(&shared->arrived, turn, &shm->patience) ? STATUS_OK
-                                                                    : health(&shm->head);
+                                                                    : comm_shm_health(&shm->head);
 }
 
 /* All say what they were asked for, meet, and look whether it was the same. */
-static enum status meet_for(struct shm *shm, const struct shm_asked *asked) {
+static enum status comm_shm_meet_for(struct shm *shm, const struct shm_asked *asked) {
     struct shm_asked *all = shm->shared->asked[shm->side];
     if (event_count_closed(
             &shm->shared->arrived)) /* who ended it may still be reading what was asked */
-        return health(&shm->head);
+        return comm_shm_health(&shm->head);
     all[shm->head.rank] = *asked;
-    TRY(meet(shm));
+    TRY(comm_shm_meet(shm));
     for (uint32_t rank = 0; rank < shm->head.n_ranks; rank++)
         if (all[rank].operation != asked->operation || all[rank].n != asked->n ||
             all[rank].at != asked->at)
-            return end_group(shm, STATUS_CORRUPT);
+            return comm_shm_end_group(shm, STATUS_CORRUPT);
     return STATUS_OK;
 }
 
 /* out (end - begin) = the ranks' numbers [begin, end), added up in order. */
-static void add_up(const struct shm *shm, float *restrict out, size_t begin, size_t end) {
-    const float *first = place_of(shm, 0);
+static void comm_shm_add_up(const struct shm *shm, float *restrict out, size_t begin, size_t end) {
+    const float *first = comm_shm_place_of(shm, 0);
     uint32_t saved = numbers_enter();
     memcpy(out, first + begin, (end - begin) * sizeof *out);
     for (uint32_t rank = 1; rank < shm->head.n_ranks; rank++) {
-        const float *restrict next = place_of(shm, rank) + begin;
+        const float *restrict next = comm_shm_place_of(shm, rank) + begin;
         for (size_t i = 0; i < end - begin; i++)
             out[i] += next[i];
     }
@@ -186,50 +186,51 @@ static void add_up(const struct shm *shm, float *restrict out, size_t begin, siz
 }
 
 /* The slice that a rank adds up; whole cache lines. */
-static size_t slice_begin(const struct shm *shm, uint32_t rank, size_t n) {
+static size_t comm_shm_slice_begin(const struct shm *shm, uint32_t rank, size_t n) {
     size_t n_lines = (n + FLOATS_PER_LINE - 1) / FLOATS_PER_LINE;
     size_t at = n_lines * rank / shm->head.n_ranks * FLOATS_PER_LINE;
     return at < n ? at : n;
 }
 
 /* Adds up this rank's slice in place: nobody else reads that part of its place. */
-static void add_up_slice(const struct shm *shm, size_t n) {
+static void comm_shm_add_up_slice(const struct shm *shm, size_t n) {
     float sum[1024];
-    float *own = place_of(shm, shm->head.rank);
-    size_t end = slice_begin(shm, shm->head.rank + 1, n);
-    for (size_t at = slice_begin(shm, shm->head.rank, n), next; at < end; at = next) {
+    float *own = comm_shm_place_of(shm, shm->head.rank);
+    size_t end = comm_shm_slice_begin(shm, shm->head.rank + 1, n);
+    for (size_t at = comm_shm_slice_begin(shm, shm->head.rank, n), next; at < end; at = next) {
         next = end - at < 1024 ? end : at + 1024;
-        add_up(shm, sum, at, next);
+        comm_shm_add_up(shm, sum, at, next);
         memcpy(own + at, sum, (next - at) * sizeof *sum);
     }
 }
 
-static enum status reduce_piece(struct shm *shm, float *x, size_t n) {
+static enum status comm_shm_reduce_piece(struct shm *shm, float *x, size_t n) {
     if (n == 0)
         return STATUS_OK;
     if (n <= ALONE_FLOATS_MAX) {
-        add_up(shm, x, 0, n);
+        comm_shm_add_up(shm, x, 0, n);
         return STATUS_OK;
     }
-    add_up_slice(shm, n);
-    TRY(meet(shm));
+    comm_shm_add_up_slice(shm, n);
+    TRY(comm_shm_meet(shm));
     for (uint32_t rank = 0; rank < shm->head.n_ranks; rank++) {
-        size_t begin = slice_begin(shm, rank, n), end = slice_begin(shm, rank + 1, n);
-        memcpy(x + begin, place_of(shm, rank) + begin, (end - begin) * sizeof *x);
+        size_t begin = comm_shm_slice_begin(shm, rank, n),
+               end = comm_shm_slice_begin(shm, rank + 1, n);
+        memcpy(x + begin, comm_shm_place_of(shm, rank) + begin, (end - begin) * sizeof *x);
     }
     return STATUS_OK;
 }
 
-static enum status all_reduce(struct comm *comm, float *x, size_t n) {
+static enum status comm_shm_all_reduce(struct comm *comm, float *x, size_t n) {
     struct shm *shm = (struct shm *)comm;
     size_t most = shm->place_floats;
     struct shm_asked asked = {.operation = ALL_REDUCE, .n = n};
     do {
         size_t n_piece = n - asked.at < most ? n - (size_t)asked.at : most;
         if (n_piece > 0)
-            memcpy(place_of(shm, comm->rank), x + asked.at, n_piece * sizeof *x);
-        TRY(meet_for(shm, &asked));
-        TRY(reduce_piece(shm, x + asked.at, n_piece));
+            memcpy(comm_shm_place_of(shm, comm->rank), x + asked.at, n_piece * sizeof *x);
+        TRY(comm_shm_meet_for(shm, &asked));
+        TRY(comm_shm_reduce_piece(shm, x + asked.at, n_piece));
         shm->side ^= 1;
         asked.at += n_piece;
     } while (asked.at < n);
@@ -237,8 +238,8 @@ static enum status all_reduce(struct comm *comm, float *x, size_t n) {
 }
 
 /* part: numbers [at, at + n) of a rank's (n_rows, n_columns), into its columns of out. */
-static void put_columns(float *out, size_t out_stride, const struct shm_asked *of,
-                        const float *part, size_t at, size_t n) {
+static void comm_shm_put_columns(float *out, size_t out_stride, const struct shm_asked *of,
+                                 const float *part, size_t at, size_t n) {
     size_t n_columns = (size_t)of->n_columns;
     while (n > 0) {
         size_t row = at / n_columns, column = at % n_columns;
@@ -251,38 +252,39 @@ static void put_columns(float *out, size_t out_stride, const struct shm_asked *o
 }
 
 /* How much of a rank's part is in its place in this round. */
-static size_t piece_of(const struct shm_asked *of, size_t at, size_t most) {
+static size_t comm_shm_piece_of(const struct shm_asked *of, size_t at, size_t most) {
     size_t n = (size_t)of->n * (size_t)of->n_columns;
     size_t left = at < n ? n - at : 0;
     return left < most ? left : most;
 }
 
 /* Rank 0: what lies in the other ranks' places goes to its columns. */
-static enum status shm_collect(struct shm *shm, float *out, size_t n_rows, size_t out_stride,
-                               size_t at) {
+static enum status comm_shm_collect(struct shm *shm, float *out, size_t n_rows, size_t out_stride,
+                                    size_t at) {
     for (uint32_t rank = 1; rank < shm->head.n_ranks; rank++) {
-        struct shm_asked of = asked_by(shm, rank);
+        struct shm_asked of = comm_shm_asked_by(shm, rank);
         if (of.n != n_rows || of.column_begin > out_stride ||
             of.n_columns > out_stride - of.column_begin)
-            return end_group(shm, STATUS_CORRUPT);
-        put_columns(out, out_stride, &of, place_of(shm, rank), at,
-                    piece_of(&of, at, shm->place_floats));
+            return comm_shm_end_group(shm, STATUS_CORRUPT);
+        comm_shm_put_columns(out, out_stride, &of, comm_shm_place_of(shm, rank), at,
+                             comm_shm_piece_of(&of, at, shm->place_floats));
     }
     return STATUS_OK;
 }
 
-static size_t longest_part(const struct shm *shm) {
+static size_t comm_shm_longest_part(const struct shm *shm) {
     size_t longest = 0;
     for (uint32_t rank = 0; rank < shm->head.n_ranks; rank++) {
-        struct shm_asked of = asked_by(shm, rank);
+        struct shm_asked of = comm_shm_asked_by(shm, rank);
         size_t n = (size_t)of.n * (size_t)of.n_columns;
         longest = n > longest ? n : longest;
     }
     return longest;
 }
 
-static enum status shm_gather(struct comm *comm, float *out, size_t out_stride, const float *part,
-                              size_t n_rows, size_t column_begin, size_t n_columns) {
+static enum status comm_shm_gather(struct comm *comm, float *out, size_t out_stride,
+                                   const float *part, size_t n_rows, size_t column_begin,
+                                   size_t n_columns) {
     struct shm *shm = (struct shm *)comm;
     size_t most = shm->place_floats, longest;
     struct shm_asked asked = {
@@ -290,43 +292,43 @@ static enum status shm_gather(struct comm *comm, float *out, size_t out_stride, 
     ASSERT((out != NULL) == (comm->rank == 0));
     if (out) {
         ASSERT(column_begin <= out_stride && n_columns <= out_stride - column_begin);
-        put_columns(out, out_stride, &asked, part, 0, n_rows * n_columns);
+        comm_shm_put_columns(out, out_stride, &asked, part, 0, n_rows * n_columns);
     }
     do {
-        size_t n_piece = piece_of(&asked, (size_t)asked.at, most);
+        size_t n_piece = comm_shm_piece_of(&asked, (size_t)asked.at, most);
         if (!out && n_piece > 0)
-            memcpy(place_of(shm, comm->rank), part + asked.at, n_piece * sizeof *part);
-        TRY(meet_for(shm, &asked));
-        longest = longest_part(shm);
+            memcpy(comm_shm_place_of(shm, comm->rank), part + asked.at, n_piece * sizeof *part);
+        TRY(comm_shm_meet_for(shm, &asked));
+        longest = comm_shm_longest_part(shm);
         if (out)
-            TRY(shm_collect(shm, out, n_rows, out_stride, (size_t)asked.at));
+            TRY(comm_shm_collect(shm, out, n_rows, out_stride, (size_t)asked.at));
         shm->side ^= 1;
         asked.at += most;
     } while (asked.at < longest);
     return STATUS_OK;
 }
 
-static enum status barrier(struct comm *comm) {
+static enum status comm_shm_barrier(struct comm *comm) {
     struct shm *shm = (struct shm *)comm;
-    TRY(meet_for(shm, &(struct shm_asked){.operation = BARRIER}));
+    TRY(comm_shm_meet_for(shm, &(struct shm_asked){.operation = BARRIER}));
     shm->side ^= 1;
     return STATUS_OK;
 }
 
-static void abort_group(struct comm *comm) {
-    (void)end_group((struct shm *)comm, STATUS_CLOSED);
+static void comm_shm_abort_group(struct comm *comm) {
+    (void)comm_shm_end_group((struct shm *)comm, STATUS_CLOSED);
 }
 
 const struct comm_kind comm_shm = {
     .name = "shm",
     .ranks_max = COMM_RANKS_MAX,
-    .shared_bytes = shared_bytes,
-    .shared_init = shared_init,
-    .open = open_rank,
-    .close = close_rank,
-    .all_reduce = all_reduce,
-    .gather = shm_gather,
-    .barrier = barrier,
-    .abort = abort_group,
-    .health = health,
+    .shared_bytes = comm_shm_shared_bytes,
+    .shared_init = comm_shm_shared_init,
+    .open = comm_shm_open_rank,
+    .close = comm_shm_close_rank,
+    .all_reduce = comm_shm_all_reduce,
+    .gather = comm_shm_gather,
+    .barrier = comm_shm_barrier,
+    .abort = comm_shm_abort_group,
+    .health = comm_shm_health,
 };

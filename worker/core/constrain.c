@@ -3,7 +3,7 @@
 #include "worker/core/retire.h"
 #include "worker/core/run_queue.h"
 
-static enum reason reason_of(enum status status) {
+static enum reason constrain_reason_of(enum status status) {
     switch (status) {
     case STATUS_OK:
         return REASON_NONE;
@@ -23,7 +23,7 @@ enum reason constrain_begin(struct engine *engine, struct sequence *sequence,
         return REASON_GRAMMAR;
     enum status status = sink->constrain(sink->context, sequence->slot, sequence->serial, submit);
     sequence->awaits_grammar = status == STATUS_BUSY;
-    return status == STATUS_BUSY ? REASON_NONE : reason_of(status);
+    return status == STATUS_BUSY ? REASON_NONE : constrain_reason_of(status);
 }
 
 void constrain_enter(struct engine *engine, struct sequence *sequence) {
@@ -38,7 +38,7 @@ void constrain_enter(struct engine *engine, struct sequence *sequence) {
 void constrain_end(struct engine *engine, struct sequence *sequence, enum status status) {
     sequence->awaits_grammar = false;
     if (status != STATUS_OK) {
-        retire_fail(engine, sequence, reason_of(status));
+        retire_fail(engine, sequence, constrain_reason_of(status));
     } else if (sequence->queue == QUEUE_HELD) {
         run_queue_remove(engine, sequence);
         constrain_enter(engine, sequence);

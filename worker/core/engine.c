@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool config_valid(const struct engine_config *config) {
+static bool engine_config_valid(const struct engine_config *config) {
     return config->n_blocks > 0 && config->n_blocks <= 1u << 30 &&
            config->block_tokens == BLOCK_HASH_TOKENS && config->n_layers > 0 &&
            config->n_layers <= 1024 && config->layer_groups > 0 &&
@@ -31,7 +31,7 @@ static bool config_valid(const struct engine_config *config) {
 
 /* Even groups of layers, at least as many as asked for, so small that one block of a group fits a
  * chunk. */
-static enum status split_layers(struct engine *engine) {
+static enum status engine_split_layers(struct engine *engine) {
     uint32_t n_layers = engine->config.n_layers;
     uint32_t n_fit = engine->config.chunk_bytes / engine->config.block_bytes;
     uint32_t n_groups = engine->config.layer_groups;
@@ -47,7 +47,7 @@ static enum status split_layers(struct engine *engine) {
     return STATUS_OK;
 }
 
-static enum status allocate(struct engine *engine) {
+static enum status engine_allocate(struct engine *engine) {
     const struct engine_config *config = &engine->config;
     uint64_t seed = config->seed;
     TRY(kv_pool_init(&engine->pool, config->n_blocks));
@@ -73,7 +73,7 @@ static enum status allocate(struct engine *engine) {
 
 enum status engine_new(const struct engine_config *config, const struct engine_sink *sink,
                        struct engine **result) {
-    if (!config_valid(config))
+    if (!engine_config_valid(config))
         return STATUS_INVALID;
     struct engine *engine = calloc(1, sizeof *engine);
     if (!engine)
@@ -90,9 +90,9 @@ enum status engine_new(const struct engine_config *config, const struct engine_s
     list_init(&engine->schedule.decode);
     list_init(&engine->leases);
     list_init(&engine->linkless);
-    enum status status = split_layers(engine);
+    enum status status = engine_split_layers(engine);
     if (status == STATUS_OK)
-        status = allocate(engine);
+        status = engine_allocate(engine);
     if (status != STATUS_OK) {
         engine_free(engine);
         return status;

@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
-static const char *check_blocks(const struct engine *engine, const struct sequence *sequence,
-                                uint32_t *holders) {
+static const char *engine_check_blocks(const struct engine *engine, const struct sequence *sequence,
+                                       uint32_t *holders) {
     const struct handoff *handoff = &sequence->handoff;
     bool filling = handoff->side == HANDOFF_IN && !handoff->complete;
     for (uint32_t i = 0; i < sequence->n_blocks; i++) {
@@ -21,7 +21,8 @@ static const char *check_blocks(const struct engine *engine, const struct sequen
     return NULL;
 }
 
-static const char *check_sequence(const struct engine *engine, const struct sequence *sequence) {
+static const char *engine_check_sequence(const struct engine *engine,
+                                         const struct sequence *sequence) {
     uint32_t slot;
     const struct handoff *handoff = &sequence->handoff;
     if (sequence->n_tokens > engine->context || sequence->n_sent > sequence->n_tokens ||
@@ -60,8 +61,8 @@ static const char *check_sequence(const struct engine *engine, const struct sequ
 }
 
 /* Rows of a step that name this sequence; UINT32_MAX: it does not hold what one of them writes. */
-static uint32_t count_rows(const struct engine *engine, const struct sequence *sequence,
-                           const struct plan_row *rows, uint32_t n_rows) {
+static uint32_t engine_count_rows(const struct engine *engine, const struct sequence *sequence,
+                                  const struct plan_row *rows, uint32_t n_rows) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < n_rows; i++) {
         if (rows[i].slot != sequence->slot)
@@ -74,9 +75,11 @@ static uint32_t count_rows(const struct engine *engine, const struct sequence *s
     return n;
 }
 
-static const char *check_steps(const struct engine *engine, const struct sequence *sequence) {
-    uint32_t n = count_rows(engine, sequence, engine->rows, engine->n_rows);
-    uint32_t n_ahead = count_rows(engine, sequence, engine->rows_ahead, engine->n_rows_ahead);
+static const char *engine_check_steps(const struct engine *engine,
+                                      const struct sequence *sequence) {
+    uint32_t n = engine_count_rows(engine, sequence, engine->rows, engine->n_rows);
+    uint32_t n_ahead =
+        engine_count_rows(engine, sequence, engine->rows_ahead, engine->n_rows_ahead);
     if (n == UINT32_MAX || n_ahead == UINT32_MAX)
         return "a step writes to blocks that its sequence does not hold";
     if (n + n_ahead != sequence->n_steps)
@@ -84,7 +87,7 @@ static const char *check_steps(const struct engine *engine, const struct sequenc
     return NULL;
 }
 
-static const char *check_sequences(const struct engine *engine, uint32_t *holders) {
+static const char *engine_check_sequences(const struct engine *engine, uint32_t *holders) {
     uint32_t n_used = 0;
     uint32_t n_handoffs = 0;
     uint32_t n_queue[QUEUE_DECODE + 1] = {0};
@@ -94,7 +97,7 @@ static const char *check_sequences(const struct engine *engine, uint32_t *holder
         if (sequence->serial == 0) {
             if (sequence->n_blocks > 0)
                 return "a free slot holds blocks";
-            if (check_steps(engine, sequence))
+            if (engine_check_steps(engine, sequence))
                 return "a step computes a free slot";
             continue;
         }
@@ -102,11 +105,11 @@ static const char *check_sequences(const struct engine *engine, uint32_t *holder
         n_handoffs += sequence->handoff.side != HANDOFF_NONE;
         n_queue[sequence->queue]++;
         n_queued += sequence->n_queued;
-        const char *wrong = check_sequence(engine, sequence);
+        const char *wrong = engine_check_sequence(engine, sequence);
         if (!wrong)
-            wrong = check_steps(engine, sequence);
+            wrong = engine_check_steps(engine, sequence);
         if (!wrong)
-            wrong = check_blocks(engine, sequence, holders);
+            wrong = engine_check_blocks(engine, sequence, holders);
         if (wrong)
             return wrong;
     }
@@ -122,13 +125,13 @@ static const char *check_sequences(const struct engine *engine, uint32_t *holder
     return NULL;
 }
 
-static uint32_t length(const struct list *head) {
+static uint32_t engine_list_length(const struct list *head) {
     uint32_t n = 0;
     list_each(link, head) n++;
     return n;
 }
 
-static const char *check_peer_links(const struct engine *engine) {
+static const char *engine_check_peer_links(const struct engine *engine) {
     uint32_t n_live = 0;
     uint32_t n_owned = 0;
     for (uint32_t i = 0; i < engine->sequences.n_slots; i++)
@@ -140,7 +143,7 @@ static const char *check_peer_links(const struct engine *engine) {
             continue;
         if (peer_link->broken)
             return "a broken link was not let go";
-        n_owned += length(&peer_link->sequences);
+        n_owned += engine_list_length(&peer_link->sequences);
         list_each_entry(sequence, &peer_link->dirty, const struct sequence, dirty) {
             if (sequence->peer_link != i)
                 return "a sequence sends to another's router";
@@ -164,17 +167,17 @@ const char *engine_check(const struct engine *engine) {
     const char *wrong = kv_pool_check(&engine->pool);
     if (!wrong)
         wrong = prefix_cache_check(&engine->cache);
-    if (!wrong && (length(&schedule->held) != schedule->n_held ||
-                   length(&schedule->waiting) != schedule->n_waiting ||
-                   length(&schedule->prefill) != schedule->n_prefill ||
-                   length(&schedule->decode) != schedule->n_decode))
+    if (!wrong && (engine_list_length(&schedule->held) != schedule->n_held ||
+                   engine_list_length(&schedule->waiting) != schedule->n_waiting ||
+                   engine_list_length(&schedule->prefill) != schedule->n_prefill ||
+                   engine_list_length(&schedule->decode) != schedule->n_decode))
         wrong = "the scheduler's lists and counts differ";
     if (wrong)
         return wrong;
     uint32_t *holders = calloc(engine->pool.n_blocks, sizeof *holders);
     if (!holders)
         return "no memory to check";
-    wrong = check_sequences(engine, holders);
+    wrong = engine_check_sequences(engine, holders);
     for (uint32_t i = 0; i < engine->pool.n_blocks && !wrong; i++) {
         enum kv_state state = engine->pool.states[i];
         bool held = state == KV_USED || state == KV_RESERVED;
@@ -184,5 +187,5 @@ const char *engine_check(const struct engine *engine) {
     free(holders);
     if (!wrong && engine->pool.counts[KV_QUARANTINED] != engine->n_quarantine)
         wrong = "a quarantined block is not on the list";
-    return wrong ? wrong : check_peer_links(engine);
+    return wrong ? wrong : engine_check_peer_links(engine);
 }

@@ -42,7 +42,7 @@ void engine_plan(struct engine *engine, uint64_t now_ns, struct plan *plan) {
 
 /* Routers hear how long the step will take that nothing stands before any more. What a moment in which the machine stood still
  * makes of a guess is no figure: the most that there may be is. */
-static void announce(struct engine *engine, uint32_t us_expected) {
+static void engine_announce_step(struct engine *engine, uint32_t us_expected) {
     engine->step_begin_ns = engine->now_ns;
     engine->figures.step_us_expected =
         us_expected < MESSAGE_STEP_US_MAX ? us_expected : MESSAGE_STEP_US_MAX;
@@ -55,7 +55,7 @@ void engine_step_begin(struct engine *engine, uint64_t now_ns, uint32_t us_expec
     if (engine->n_rows_ahead > 0)
         engine->us_ahead = us_expected; /* said when it is its turn */
     else
-        announce(engine, us_expected);
+        engine_announce_step(engine, us_expected);
     settle_event(engine);
 }
 
@@ -72,8 +72,8 @@ void engine_layers_done(struct engine *engine, uint64_t now_ns, uint32_t layer_b
 }
 
 /* The next token of a sequence whose tokens are all computed. */
-static void take_token(struct engine *engine, struct sequence *sequence,
-                       const struct sampled *sampled) {
+static void engine_take_token(struct engine *engine, struct sequence *sequence,
+                              const struct sampled *sampled) {
     peer_link_mark(&engine->peer_links, sequence);
     if (!sampled->valid && sampled->is_stuck) { /* nobody's fault but the request's */
         retire_fail(engine, sequence, REASON_GRAMMAR);
@@ -106,7 +106,7 @@ static void take_token(struct engine *engine, struct sequence *sequence,
 }
 
 /* A step is over that still computed a sequence which had ended, or was given up. */
-static void let_go(struct engine *engine, struct sequence *sequence) {
+static void engine_let_sequence_go(struct engine *engine, struct sequence *sequence) {
     engine->repeats.n_dropped += sequence->state == SEQUENCE_ENDED;
     if (sequence->n_steps > 0)
         return; /* the step ahead computes it too */
@@ -119,12 +119,12 @@ static void let_go(struct engine *engine, struct sequence *sequence) {
 
 /* The row's tokens are in the KV pool. Answers NULL where nobody wants the next one: the sequence
  * was given up meanwhile, or ended with the step before. */
-static struct sequence *finish_row(struct engine *engine, const struct plan_row *row) {
+static struct sequence *engine_finish_row(struct engine *engine, const struct plan_row *row) {
     struct sequence *sequence = &engine->sequences.slots[row->slot];
     ASSERT(sequence->n_steps > 0);
     sequence->n_steps--;
     if (sequence->dead || sequence->state == SEQUENCE_ENDED) {
-        let_go(engine, sequence);
+        engine_let_sequence_go(engine, sequence);
         return NULL;
     }
     sequence->n_computed = row->begin + row->n_tokens;
@@ -136,7 +136,7 @@ static struct sequence *finish_row(struct engine *engine, const struct plan_row 
 }
 
 /* The step is over; one that is ahead is the next. */
-static void turn_steps(struct engine *engine) {
+static void engine_turn_steps(struct engine *engine) {
     struct plan_row *rows = engine->rows;
     engine->rows = engine->rows_ahead;
     engine->n_rows = engine->n_rows_ahead;
@@ -152,14 +152,14 @@ void engine_step_end(struct engine *engine, uint64_t now_ns, const struct sample
     uint32_t n_sampled = 0;
     for (uint32_t i = 0; i < engine->n_rows; i++) {
         const struct plan_row *row = &engine->rows[i];
-        struct sequence *sequence = finish_row(engine, row);
+        struct sequence *sequence = engine_finish_row(engine, row);
         const struct sampled *token = row->sample ? &sampled[n_sampled++] : NULL;
         if (sequence && token)
-            take_token(engine, sequence, token);
+            engine_take_token(engine, sequence, token);
     }
     figures_step(engine);
-    turn_steps(engine);
+    engine_turn_steps(engine);
     if (engine->in_flight)
-        announce(engine, engine->us_ahead);
+        engine_announce_step(engine, engine->us_ahead);
     settle_step(engine);
 }

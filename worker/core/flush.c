@@ -9,7 +9,7 @@
 #define STEP_LOGPROBS_MAX 2048u
 
 /* One entry's share of a sequence: tokens whose logprobs lie in one piece, or that have none. */
-static uint32_t run_end(const struct sequence *sequence, uint32_t begin, bool *logprobs) {
+static uint32_t flush_run_end(const struct sequence *sequence, uint32_t begin, bool *logprobs) {
     *logprobs = sequence->sampling.want_logprobs && begin >= sequence->logprobs_from;
     uint32_t end = sequence->n_tokens;
     if (!sequence->sampling.want_logprobs)
@@ -27,12 +27,12 @@ struct step_room {
 };
 
 /* Entries for all that a sequence has not sent; answers false when the message is full. */
-static bool add_entries(struct engine *engine, const struct sequence *sequence,
-                        struct step_room *room) {
+static bool flush_add_step_entries(struct engine *engine, const struct sequence *sequence,
+                                   struct step_room *room) {
     uint32_t begin = sequence->n_sent;
     do {
         bool logprobs;
-        uint32_t end = run_end(sequence, begin, &logprobs);
+        uint32_t end = flush_run_end(sequence, begin, &logprobs);
         uint32_t n = end - begin;
         if (room->n_entries == MESSAGE_ENTRIES_MAX)
             return false;
@@ -61,7 +61,7 @@ static bool add_entries(struct engine *engine, const struct sequence *sequence,
 }
 
 /* The router's side has it: the sequences move on. */
-static void note_sent(struct engine *engine, uint32_t n_entries) {
+static void flush_note_sent(struct engine *engine, uint32_t n_entries) {
     for (uint32_t i = 0; i < n_entries; i++) {
         struct sequence *sequence = &engine->sequences.slots[engine->entry_slots[i]];
         sequence->n_sent += engine->entries[i].n_tokens;
@@ -74,11 +74,11 @@ static void note_sent(struct engine *engine, uint32_t n_entries) {
 }
 
 /* All tokens that this router does not have, in as few messages as they fit. */
-static enum status send_steps(struct engine *engine, struct peer_link *peer_link) {
+static enum status flush_send_steps(struct engine *engine, struct peer_link *peer_link) {
     while (!list_empty(&peer_link->dirty)) {
         struct step_room room = {0};
         list_each(link, &peer_link->dirty) {
-            if (!add_entries(engine, list_entry(link, struct sequence, dirty), &room))
+            if (!flush_add_step_entries(engine, list_entry(link, struct sequence, dirty), &room))
                 break;
         }
         struct message message = {.type = MESSAGE_STEP, .session = peer_link->session};
@@ -87,12 +87,12 @@ static enum status send_steps(struct engine *engine, struct peer_link *peer_link
         figures_load(engine, &message.u.step.load);
         TRY(engine->sink.send(engine->sink.context, peer_link->link, &message));
         peer_link->beat_ns = engine->now_ns + BEAT_NS;
-        note_sent(engine, room.n_entries);
+        flush_note_sent(engine, room.n_entries);
     }
     return STATUS_OK;
 }
 
-static enum status send_welcome(struct engine *engine, struct peer_link *peer_link) {
+static enum status flush_send_welcome(struct engine *engine, struct peer_link *peer_link) {
     struct message message = {.type = MESSAGE_WELCOME, .session = peer_link->session};
     message.u.welcome = engine->config.welcome;
     message.u.welcome.state = engine->draining ? WORKER_DRAINING : WORKER_READY;
@@ -103,7 +103,7 @@ static enum status send_welcome(struct engine *engine, struct peer_link *peer_li
     return STATUS_OK;
 }
 
-static enum status send_beat(struct engine *engine, struct peer_link *peer_link) {
+static enum status flush_send_beat(struct engine *engine, struct peer_link *peer_link) {
     struct message message = {.type = MESSAGE_BEAT, .session = peer_link->session};
     message.u.beat.t_ns = peer_link->ping_t_ns;
     message.u.beat.state = engine->draining ? WORKER_DRAINING : WORKER_READY;
@@ -113,7 +113,7 @@ static enum status send_beat(struct engine *engine, struct peer_link *peer_link)
     return STATUS_OK;
 }
 
-static enum status send_digest(struct engine *engine, struct peer_link *peer_link) {
+static enum status flush_send_digest(struct engine *engine, struct peer_link *peer_link) {
     struct message message = {.type = MESSAGE_DIGEST, .session = peer_link->session};
     struct digest *digest = &message.u.digest;
     digest->seen_seq = peer_link->seen_seq;
@@ -135,19 +135,19 @@ static enum status send_digest(struct engine *engine, struct peer_link *peer_lin
  * backlog, and what ended early is said before tokens. */
 static enum status flush_peer_link(struct engine *engine, struct peer_link *peer_link) {
     if (peer_link->welcome_due)
-        TRY(send_welcome(engine, peer_link));
+        TRY(flush_send_welcome(engine, peer_link));
     if (peer_link->kind == PEER_LINK_ROUTER && peer_link->n_posts > 0 &&
         engine->now_ns >= peer_link->beat_ns)
-        TRY(send_beat(engine, peer_link));
+        TRY(flush_send_beat(engine, peer_link));
     if (!peer_link_flush(&engine->peer_links, peer_link, &engine->sink))
         return STATUS_BUSY;
     if (peer_link->kind != PEER_LINK_ROUTER)
         return STATUS_OK;
-    TRY(send_steps(engine, peer_link));
+    TRY(flush_send_steps(engine, peer_link));
     if (engine->now_ns >= peer_link->beat_ns)
-        TRY(send_beat(engine, peer_link));
+        TRY(flush_send_beat(engine, peer_link));
     if (engine->now_ns >= peer_link->digest_ns)
-        TRY(send_digest(engine, peer_link));
+        TRY(flush_send_digest(engine, peer_link));
     return STATUS_OK;
 }
 
@@ -184,7 +184,7 @@ void flush_end_silent(struct engine *engine) {
 
 /* What is overdue because it met BUSY is tried again at the retry, not again and again at
  * once. */
-static uint64_t when_due(const struct engine *engine, uint64_t at_ns) {
+static uint64_t flush_when_due(const struct engine *engine, uint64_t at_ns) {
     return at_ns <= engine->now_ns && engine->retry_ns ? engine->retry_ns : at_ns;
 }
 
@@ -196,8 +196,8 @@ uint64_t flush_deadline(const struct engine *engine) {
             continue;
         uint64_t lease = peer_link->heard_ns + engine->config.router_lease_ns;
         deadline = lease < deadline ? lease : deadline;
-        uint64_t beat = when_due(engine, peer_link->beat_ns);
-        uint64_t digest = when_due(engine, peer_link->digest_ns);
+        uint64_t beat = flush_when_due(engine, peer_link->beat_ns);
+        uint64_t digest = flush_when_due(engine, peer_link->digest_ns);
         deadline = beat < deadline ? beat : deadline;
         deadline = digest < deadline ? digest : deadline;
     }

@@ -43,7 +43,7 @@ void handoff_note(const struct engine *engine, enum engine_note kind,
 }
 
 /* Of a transfer that is not complete: the blocks that it would have filled. */
-static void give_reserved(struct engine *engine, struct sequence *sequence) {
+static void handoff_give_reserved(struct engine *engine, struct sequence *sequence) {
     struct handoff *handoff = &sequence->handoff;
     if (handoff->complete)
         return;
@@ -75,7 +75,7 @@ void handoff_end(struct engine *engine, struct sequence *sequence, enum reason r
         engine->pump_due = true; /* its acknowledgements will find nobody: others go on now */
     }
     if (in)
-        give_reserved(engine, sequence);
+        handoff_give_reserved(engine, sequence);
     handoff->side = HANDOFF_NONE;
     handoff->peer_link = PEER_LINK_NONE;
     if (open && peer_link && peer_link->ready && reason != REASON_NONE)

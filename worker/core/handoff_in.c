@@ -11,12 +11,12 @@
 
 #include <string.h>
 
-static bool cell_is_set(const uint64_t *cells, uint32_t cell) {
+static bool handoff_cell_is_set(const uint64_t *cells, uint32_t cell) {
     return (cells[cell / 64] >> (cell % 64) & 1) != 0;
 }
 
 /* Both Submit and all of the transfer are here. */
-static void activate(struct engine *engine, struct sequence *sequence) {
+static void handoff_activate_sequence(struct engine *engine, struct sequence *sequence) {
     struct handoff *handoff = &sequence->handoff;
     const struct commit *commit = &handoff->commit;
     bool banned = sequence_bans_ends(sequence, sequence->n_tokens);
@@ -40,7 +40,7 @@ static void activate(struct engine *engine, struct sequence *sequence) {
 }
 
 /* All chunks and the commit are here: the blocks are the sequence's own. */
-static void try_complete(struct engine *engine, struct sequence *sequence) {
+static void handoff_try_complete(struct engine *engine, struct sequence *sequence) {
     struct handoff *handoff = &sequence->handoff;
     uint32_t n_cells = (handoff->n_blocks - handoff->first_block) * engine->config.n_layers;
     if (!handoff->commit_seen || handoff->n_cells < n_cells)
@@ -60,11 +60,11 @@ static void try_complete(struct engine *engine, struct sequence *sequence) {
     post_transfer_end(engine, peer_link, MESSAGE_COMMIT_ACK, handoff->transfer_id, handoff->gen,
                       REASON_NONE);
     if (handoff->submitted)
-        activate(engine, sequence);
+        handoff_activate_sequence(engine, sequence);
 }
 
 /* The router's hashes chose the blocks; the ids decide whether they were right. */
-static bool hits_are_right(const struct engine *engine, struct sequence *sequence) {
+static bool handoff_hits_are_right(const struct engine *engine, struct sequence *sequence) {
     struct map_key key = BLOCK_HASH_START;
     for (uint32_t i = 0; i < sequence->handoff.first_block; i++) {
         key = block_hash(engine->config.prefix_key, sequence->salt, key,
@@ -76,16 +76,16 @@ static bool hits_are_right(const struct engine *engine, struct sequence *sequenc
 }
 
 /* The link this transfer comes by is known from here on, so its loss ends the transfer. */
-static void bind_link(struct engine *engine, struct sequence *sequence,
-                      struct peer_link *peer_link) {
+static void handoff_bind_link(struct engine *engine, struct sequence *sequence,
+                              struct peer_link *peer_link) {
     sequence->handoff.peer_link = peer_link_index(&engine->peer_links, peer_link);
     list_remove(&sequence->of_link);
     list_push_back(&peer_link->transfers, &sequence->of_link);
 }
 
 /* Does this Submit fit what was reserved and what has come since? */
-static enum reason submit_fits(struct engine *engine, const struct sequence *sequence,
-                               const struct submit *submit) {
+static enum reason handoff_submit_fits(struct engine *engine, const struct sequence *sequence,
+                                       const struct submit *submit) {
     const struct handoff *handoff = &sequence->handoff;
     if (handoff->side != HANDOFF_IN)
         return REASON_INVALID;
@@ -106,7 +106,7 @@ void handoff_in_submit(struct engine *engine, struct peer_link *router,
     struct handoff *handoff = &sequence->handoff;
     if (reserve_was_made(sequence) && handoff->submitted)
         return; /* said before */
-    enum reason reason = submit_fits(engine, sequence, submit);
+    enum reason reason = handoff_submit_fits(engine, sequence, submit);
     if (reason == REASON_NONE) {
         sequence_fill(&engine->sequences, sequence, submit,
                       engine_variant(engine, submit->n_prompt), engine->now_ns);
@@ -116,7 +116,7 @@ void handoff_in_submit(struct engine *engine, struct peer_link *router,
         memcpy(handoff->peer, submit->xfer.peer, sizeof handoff->peer);
         handoff->peer[sizeof handoff->peer - 1] = 0;
         handoff->peer_incarnation = submit->xfer.peer_incarnation;
-        if (!hits_are_right(engine, sequence))
+        if (!handoff_hits_are_right(engine, sequence))
             reason = REASON_INVALID;
         else if (handoff->peer_link != PEER_LINK_NONE &&
                  !handoff_is_peer(handoff, &engine->peer_links.links[handoff->peer_link]))
@@ -133,18 +133,18 @@ void handoff_in_submit(struct engine *engine, struct peer_link *router,
     list_remove(&sequence->leased);
     sequence->state = SEQUENCE_FILLING;
     if (handoff->complete) {
-        activate(engine, sequence);
+        handoff_activate_sequence(engine, sequence);
         return;
     }
     struct peer_link *peer_link = peer_link_find_kv(&engine->peer_links, PEER_LINK_KV_IN,
                                                     handoff->peer, handoff->peer_incarnation);
     if (peer_link && handoff->peer_link == PEER_LINK_NONE)
-        bind_link(engine, sequence, peer_link);
+        handoff_bind_link(engine, sequence, peer_link);
 }
 
 /* The sequence that a CHUNK or COMMIT on this link speaks of, bound to both; NULL: none. */
-static struct sequence *find_transfer(struct engine *engine, struct peer_link *peer_link,
-                                      uint32_t gen, uint64_t transfer_id) {
+static struct sequence *handoff_find_incoming(struct engine *engine, struct peer_link *peer_link,
+                                              uint32_t gen, uint64_t transfer_id) {
     struct sequence *sequence = handoff_find(engine, HANDOFF_IN, gen);
     if (!sequence)
         return NULL;
@@ -163,12 +163,12 @@ static struct sequence *find_transfer(struct engine *engine, struct peer_link *p
         return NULL;
     handoff->bound = true;
     handoff->transfer_id = transfer_id;
-    bind_link(engine, sequence, peer_link);
+    handoff_bind_link(engine, sequence, peer_link);
     return sequence;
 }
 
-static bool chunk_valid(const struct engine *engine, const struct handoff *handoff,
-                        const struct chunk *chunk) {
+static bool handoff_chunk_valid(const struct engine *engine, const struct handoff *handoff,
+                                const struct chunk *chunk) {
     if (chunk->layer_begin >= chunk->layer_end || chunk->layer_end > engine->config.n_layers ||
         chunk->block_begin >= chunk->block_end || chunk->block_begin < handoff->first_block ||
         chunk->block_end > handoff->n_blocks)
@@ -179,13 +179,13 @@ static bool chunk_valid(const struct engine *engine, const struct handoff *hando
 }
 
 /* How many of the chunk's cells are set; sets the others where `set`. */
-static uint32_t chunk_cells(struct engine *engine, struct handoff *handoff,
-                            const struct chunk *chunk, bool set) {
+static uint32_t handoff_chunk_cells(struct engine *engine, struct handoff *handoff,
+                                    const struct chunk *chunk, bool set) {
     uint32_t n = 0;
     for (uint32_t layer = chunk->layer_begin; layer < chunk->layer_end; layer++)
         for (uint32_t block = chunk->block_begin; block < chunk->block_end; block++) {
             uint32_t cell = layer * engine->sequences.n_blocks_max + block;
-            n += cell_is_set(handoff->cells, cell);
+            n += handoff_cell_is_set(handoff->cells, cell);
             if (set)
                 handoff->cells[cell / 64] |= 1ull << (cell % 64);
         }
@@ -194,8 +194,8 @@ static uint32_t chunk_cells(struct engine *engine, struct handoff *handoff,
 
 /* Copies a chunk into its blocks. The shell must not call back in, but if a link's loss came from
  * inside the copy after all, the blocks would still wait for its return. */
-static enum status copy_chunk(struct engine *engine, struct peer_link *peer_link,
-                              const struct chunk *chunk, const uint32_t *blocks) {
+static enum status handoff_copy_chunk(struct engine *engine, struct peer_link *peer_link,
+                                      const struct chunk *chunk, const uint32_t *blocks) {
     engine->taking = true;
     enum status status =
         engine->sink.take_chunk(engine->sink.context, peer_link->link, chunk, blocks);
@@ -206,7 +206,8 @@ static enum status copy_chunk(struct engine *engine, struct peer_link *peer_link
 
 void handoff_in_chunk(struct engine *engine, struct peer_link *peer_link,
                       const struct chunk *chunk) {
-    struct sequence *sequence = find_transfer(engine, peer_link, chunk->gen, chunk->transfer_id);
+    struct sequence *sequence =
+        handoff_find_incoming(engine, peer_link, chunk->gen, chunk->transfer_id);
     if (!sequence) {
         engine->figures.n_stale_dropped++;
         post_chunk_ack(engine, peer_link, chunk, 0); /* its place in a ring may be used again */
@@ -217,10 +218,11 @@ void handoff_in_chunk(struct engine *engine, struct peer_link *peer_link,
     struct handoff *handoff = &sequence->handoff;
     if (handoff->begin_ns == 0)
         handoff->begin_ns = engine->now_ns;
-    bool valid = handoff->complete || chunk_valid(engine, handoff, chunk);
+    bool valid = handoff->complete || handoff_chunk_valid(engine, handoff, chunk);
     uint32_t n_cells =
         (chunk->layer_end - chunk->layer_begin) * (chunk->block_end - chunk->block_begin);
-    uint32_t n_known = valid && !handoff->complete ? chunk_cells(engine, handoff, chunk, false) : 0;
+    uint32_t n_known =
+        valid && !handoff->complete ? handoff_chunk_cells(engine, handoff, chunk, false) : 0;
     if (handoff->complete || (valid && n_known == n_cells)) {
         post_chunk_ack(engine, peer_link, chunk, handoff->n_done); /* a duplicate: never written */
         return;
@@ -232,10 +234,10 @@ void handoff_in_chunk(struct engine *engine, struct peer_link *peer_link,
     }
     uint64_t serial = sequence->serial;
     enum status status =
-        copy_chunk(engine, peer_link, chunk, sequence->blocks + chunk->block_begin);
+        handoff_copy_chunk(engine, peer_link, chunk, sequence->blocks + chunk->block_begin);
     bool gone = sequence->serial != serial || handoff->side != HANDOFF_IN;
     if (!gone && status == STATUS_OK) {
-        (void)chunk_cells(engine, handoff, chunk, true);
+        (void)handoff_chunk_cells(engine, handoff, chunk, true);
         handoff->n_cells += n_cells;
         handoff->n_done++;
         engine->figures.handoff_bytes += chunk->n_bytes;
@@ -249,11 +251,11 @@ void handoff_in_chunk(struct engine *engine, struct peer_link *peer_link,
     if (status != STATUS_OK)
         retire_fail(engine, sequence, REASON_TRANSFER);
     else
-        try_complete(engine, sequence);
+        handoff_try_complete(engine, sequence);
 }
 
-static bool commit_valid(const struct engine *engine, const struct sequence *sequence,
-                         const struct commit *commit) {
+static bool handoff_commit_valid(const struct engine *engine, const struct sequence *sequence,
+                                 const struct commit *commit) {
     return request_id_equal(commit->req, sequence->req) && commit->attempt == sequence->attempt &&
            commit->n_tokens == sequence->n_tokens && commit->finish <= FINISH_LENGTH &&
            (engine->config.n_vocab == 0 || commit->first_token < engine->config.n_vocab);
@@ -261,7 +263,8 @@ static bool commit_valid(const struct engine *engine, const struct sequence *seq
 
 void handoff_in_commit(struct engine *engine, struct peer_link *peer_link,
                        const struct commit *commit) {
-    struct sequence *sequence = find_transfer(engine, peer_link, commit->gen, commit->transfer_id);
+    struct sequence *sequence =
+        handoff_find_incoming(engine, peer_link, commit->gen, commit->transfer_id);
     if (!sequence) {
         engine->figures.n_stale_dropped++;
         post_transfer_end(engine, peer_link, MESSAGE_ABORT, commit->transfer_id, commit->gen,
@@ -274,7 +277,7 @@ void handoff_in_commit(struct engine *engine, struct peer_link *peer_link,
                           REASON_NONE);
         return;
     }
-    if (!commit_valid(engine, sequence, commit)) {
+    if (!handoff_commit_valid(engine, sequence, commit)) {
         retire_fail(engine, sequence, REASON_TRANSFER);
         return;
     }
@@ -284,5 +287,5 @@ void handoff_in_commit(struct engine *engine, struct peer_link *peer_link,
     handoff->commit_seen = true;
     if (!handoff->submitted)
         reserve_renew(engine, sequence);
-    try_complete(engine, sequence);
+    handoff_try_complete(engine, sequence);
 }

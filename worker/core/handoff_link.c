@@ -7,8 +7,8 @@
 #include "worker/core/retire.h"
 
 /* The other side ends a transfer. */
-static void take_abort(struct engine *engine, struct peer_link *peer_link,
-                       const struct transfer_end *end) {
+static void handoff_take_abort(struct engine *engine, struct peer_link *peer_link,
+                               const struct transfer_end *end) {
     bool in = peer_link->kind == PEER_LINK_KV_IN;
     struct sequence *sequence = in ? handoff_find(engine, HANDOFF_IN, end->gen)
                                    : handoff_find(engine, HANDOFF_OUT, end->transfer_id);
@@ -45,7 +45,7 @@ void handoff_link_message(struct engine *engine, struct peer_link *peer_link,
     else if (message->type == MESSAGE_COMMIT_ACK && !in)
         handoff_out_commit_ack(engine, peer_link, &message->u.transfer_end);
     else if (message->type == MESSAGE_ABORT)
-        take_abort(engine, peer_link, &message->u.transfer_end);
+        handoff_take_abort(engine, peer_link, &message->u.transfer_end);
     else if (message->type != MESSAGE_FENCED) /* nobody waits for it: we execute our own copies */
         engine->figures.n_stale_dropped++;
 }

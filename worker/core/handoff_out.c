@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-static const struct peer *find_peer(const struct peer_link *router, const struct handoff *handoff) {
+static const struct peer *handoff_find_peer(const struct peer_link *router,
+                                            const struct handoff *handoff) {
     for (uint32_t i = 0; i < router->n_peers; i++)
         if (router->peers[i].incarnation == handoff->peer_incarnation &&
             strcmp(router->peers[i].name, handoff->peer) == 0)
@@ -15,13 +16,13 @@ static const struct peer *find_peer(const struct peer_link *router, const struct
 }
 
 /* The link to the receiving worker, opened if there is none yet. STATUS_BUSY: later. */
-static enum status find_link(struct engine *engine, const struct peer_link *router,
-                             const struct handoff *handoff, struct peer_link **peer_link) {
+static enum status handoff_find_link(struct engine *engine, const struct peer_link *router,
+                                     const struct handoff *handoff, struct peer_link **peer_link) {
     *peer_link = peer_link_find_kv(&engine->peer_links, PEER_LINK_KV_OUT, handoff->peer,
                                    handoff->peer_incarnation);
     if (*peer_link)
         return STATUS_OK;
-    const struct peer *peer = find_peer(router, handoff);
+    const struct peer *peer = handoff_find_peer(router, handoff);
     if (!peer)
         return STATUS_NOT_FOUND;
     uint32_t link;
@@ -36,10 +37,10 @@ static enum status find_link(struct engine *engine, const struct peer_link *rout
     return STATUS_OK;
 }
 
-static enum status join_link(struct engine *engine, const struct peer_link *router,
-                             struct sequence *sequence) {
+static enum status handoff_join_link(struct engine *engine, const struct peer_link *router,
+                                     struct sequence *sequence) {
     struct peer_link *peer_link;
-    enum status status = find_link(engine, router, &sequence->handoff, &peer_link);
+    enum status status = handoff_find_link(engine, router, &sequence->handoff, &peer_link);
     if (status != STATUS_OK)
         return status;
     sequence->handoff.peer_link = peer_link_index(&engine->peer_links, peer_link);
@@ -68,7 +69,7 @@ enum status handoff_out_submit(struct engine *engine, const struct peer_link *ro
     for (uint32_t g = 0; g < engine->n_groups; g++)
         handoff->pushed[g] = handoff->first_block;
     /* The link is opened now, so that it is there when the first blocks are. */
-    enum status status = join_link(engine, router, sequence);
+    enum status status = handoff_join_link(engine, router, sequence);
     if (status == STATUS_BUSY) {
         list_push_back(&engine->linkless, &sequence->of_link);
         engine_retry(engine);
@@ -80,7 +81,7 @@ enum status handoff_out_submit(struct engine *engine, const struct peer_link *ro
 void handoff_out_open_links(struct engine *engine) {
     list_each_entry(sequence, &engine->linkless, struct sequence, of_link) {
         const struct peer_link *router = &engine->peer_links.links[sequence->peer_link];
-        enum status status = join_link(engine, router, sequence);
+        enum status status = handoff_join_link(engine, router, sequence);
         if (status == STATUS_BUSY)
             engine_retry(engine);
         else if (status != STATUS_OK)
@@ -90,8 +91,8 @@ void handoff_out_open_links(struct engine *engine) {
 
 /* Blocks of the prompt, counted from the first, whose KV of group g's layers is in the pool. The
  * last block counts once the whole prompt is computed, so that it is pushed once. */
-static uint32_t ready_blocks(const struct engine *engine, const struct sequence *sequence,
-                             uint32_t group) {
+static uint32_t handoff_ready_blocks(const struct engine *engine, const struct sequence *sequence,
+                                     uint32_t group) {
     const struct handoff *handoff = &sequence->handoff;
     if (sequence->state == SEQUENCE_SENDING)
         return handoff->n_blocks;
@@ -103,7 +104,7 @@ static uint32_t ready_blocks(const struct engine *engine, const struct sequence 
     return n_tokens / engine->config.block_tokens;
 }
 
-static void begin_window(const struct engine *engine, struct peer_link *peer_link) {
+static void handoff_begin_window(const struct engine *engine, struct peer_link *peer_link) {
     peer_link->window_left = peer_link->credits;
     peer_link->window_ns = engine->now_ns;
     peer_link->window_full = false;
@@ -115,7 +116,8 @@ void handoff_out_open(struct peer_link *peer_link, uint32_t credits) {
 }
 
 /* n chunks more were acknowledged. */
-static void grow_window(const struct engine *engine, struct peer_link *peer_link, uint32_t n) {
+static void handoff_grow_window(const struct engine *engine, struct peer_link *peer_link,
+                                uint32_t n) {
     peer_link->window_left -= n < peer_link->window_left ? n : peer_link->window_left;
     if (peer_link->window_left > 0)
         return;
@@ -124,12 +126,12 @@ static void grow_window(const struct engine *engine, struct peer_link *peer_link
         peer_link->credits = peer_link->credits < peer_link->credits_max / 2
                                  ? 2 * peer_link->credits
                                  : peer_link->credits_max;
-    begin_window(engine, peer_link);
+    handoff_begin_window(engine, peer_link);
 }
 
 /* Pushes the next piece of a group, as large as fits a chunk. */
-static enum status push_piece(struct engine *engine, struct peer_link *peer_link,
-                              struct sequence *sequence, uint32_t group, uint32_t n_ready) {
+static enum status handoff_push_piece(struct engine *engine, struct peer_link *peer_link,
+                                      struct sequence *sequence, uint32_t group, uint32_t n_ready) {
     struct handoff *handoff = &sequence->handoff;
     uint32_t n_layers = engine->groups[group + 1] - engine->groups[group];
     uint32_t n_max = engine->config.chunk_bytes / (engine->config.block_bytes * n_layers);
@@ -153,14 +155,14 @@ static enum status push_piece(struct engine *engine, struct peer_link *peer_link
     handoff->pushed[group] = end;
     handoff->n_pushed++;
     if (peer_link->n_in_flight++ == 0)
-        begin_window(engine, peer_link);
+        handoff_begin_window(engine, peer_link);
     engine->figures.handoff_bytes +=
         (uint64_t)(end - begin) * n_layers * engine->config.block_bytes;
     return STATUS_OK;
 }
 
-static enum status send_commit(struct engine *engine, struct peer_link *peer_link,
-                               struct sequence *sequence) {
+static enum status handoff_send_commit(struct engine *engine, struct peer_link *peer_link,
+                                       struct sequence *sequence) {
     struct handoff *handoff = &sequence->handoff;
     uint32_t last = sequence->n_tokens - 1; /* token 0: the one sampled here */
     struct message message = {.type = MESSAGE_COMMIT};
@@ -190,20 +192,20 @@ static enum status send_commit(struct engine *engine, struct peer_link *peer_lin
 }
 
 /* STATUS_BUSY: nothing more goes to this link now. */
-static enum status pump_sequence(struct engine *engine, struct peer_link *peer_link,
-                                 struct sequence *sequence) {
+static enum status handoff_pump_sequence(struct engine *engine, struct peer_link *peer_link,
+                                         struct sequence *sequence) {
     struct handoff *handoff = &sequence->handoff;
     bool all = true;
     if (handoff->commit_sent || sequence->dead)
         return STATUS_OK;
     for (uint32_t g = 0; g < engine->n_groups; g++) {
-        uint32_t n_ready = ready_blocks(engine, sequence, g);
+        uint32_t n_ready = handoff_ready_blocks(engine, sequence, g);
         while (handoff->pushed[g] < n_ready) {
             if (peer_link->n_in_flight >= peer_link->credits) {
                 peer_link->window_full = true;
                 return STATUS_BUSY; /* an acknowledgement will come */
             }
-            enum status status = push_piece(engine, peer_link, sequence, g, n_ready);
+            enum status status = handoff_push_piece(engine, peer_link, sequence, g, n_ready);
             if (status == STATUS_BUSY)
                 engine_retry(engine);
             if (status != STATUS_OK)
@@ -213,7 +215,7 @@ static enum status pump_sequence(struct engine *engine, struct peer_link *peer_l
     }
     if (!all || sequence->state != SEQUENCE_SENDING)
         return STATUS_OK;
-    enum status status = send_commit(engine, peer_link, sequence);
+    enum status status = handoff_send_commit(engine, peer_link, sequence);
     if (status == STATUS_BUSY)
         engine_retry(engine);
     return status;
@@ -223,7 +225,7 @@ void handoff_out_push(struct engine *engine, struct peer_link *peer_link) {
     if (!peer_link->ready || peer_link->broken || peer_link->kind != PEER_LINK_KV_OUT)
         return;
     list_each_entry(sequence, &peer_link->transfers, struct sequence, of_link) {
-        enum status status = pump_sequence(engine, peer_link, sequence);
+        enum status status = handoff_pump_sequence(engine, peer_link, sequence);
         if (status == STATUS_BUSY)
             return;
         if (status != STATUS_OK) {
@@ -240,8 +242,8 @@ void handoff_out_push_all(struct engine *engine) {
 }
 
 /* The transfer that the receiver speaks of; otherwise it is told that there is none. */
-static struct sequence *find_transfer(struct engine *engine, struct peer_link *peer_link,
-                                      uint64_t transfer_id, uint32_t gen) {
+static struct sequence *handoff_find_outgoing(struct engine *engine, struct peer_link *peer_link,
+                                              uint64_t transfer_id, uint32_t gen) {
     struct sequence *sequence = handoff_find(engine, HANDOFF_OUT, transfer_id);
     if (sequence && sequence->handoff.gen == gen &&
         sequence->handoff.peer_link == peer_link_index(&engine->peer_links, peer_link))
@@ -253,7 +255,8 @@ static struct sequence *find_transfer(struct engine *engine, struct peer_link *p
 
 void handoff_out_chunk_ack(struct engine *engine, struct peer_link *peer_link,
                            const struct chunk_ack *ack) {
-    struct sequence *sequence = find_transfer(engine, peer_link, ack->transfer_id, ack->gen);
+    struct sequence *sequence =
+        handoff_find_outgoing(engine, peer_link, ack->transfer_id, ack->gen);
     if (!sequence) {
         engine->pump_due = true; /* whoever it was for, the shell has room for what waits */
         return;
@@ -268,7 +271,7 @@ void handoff_out_chunk_ack(struct engine *engine, struct peer_link *peer_link,
         uint32_t n = ack->n_done - handoff->n_acked;
         peer_link->n_in_flight -= n;
         handoff->n_acked = ack->n_done;
-        grow_window(engine, peer_link, n);
+        handoff_grow_window(engine, peer_link, n);
     }
     handoff_out_push(engine, peer_link);
 }
@@ -285,7 +288,8 @@ void handoff_out_commit_ack(struct engine *engine, struct peer_link *peer_link,
     /* Forgotten meanwhile by the router, who heard of it first: both sides are done. */
     if (!handoff_find(engine, HANDOFF_OUT, end->transfer_id))
         return;
-    struct sequence *sequence = find_transfer(engine, peer_link, end->transfer_id, end->gen);
+    struct sequence *sequence =
+        handoff_find_outgoing(engine, peer_link, end->transfer_id, end->gen);
     if (!sequence)
         return;
     if (!sequence->handoff.commit_sent) {

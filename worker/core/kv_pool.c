@@ -29,11 +29,12 @@ void kv_pool_fini(struct kv_pool *pool) {
     *pool = (struct kv_pool){0};
 }
 
-static bool is_free(const struct kv_pool *pool, uint32_t block) {
+static bool kv_pool_is_free(const struct kv_pool *pool, uint32_t block) {
     return block < pool->n_blocks && (pool->free_bits[block / 64] >> (block % 64) & 1) != 0;
 }
 
-static void move(struct kv_pool *pool, uint32_t block, enum kv_state from, enum kv_state to) {
+static void kv_pool_move_block(struct kv_pool *pool, uint32_t block, enum kv_state from,
+                               enum kv_state to) {
     ASSERT(block < pool->n_blocks);
     ASSERT(pool->states[block] == from);
     pool->states[block] = (uint8_t)to;
@@ -48,7 +49,7 @@ static void move(struct kv_pool *pool, uint32_t block, enum kv_state from, enum 
 }
 
 /* The first free block at or behind `from`. There must be one. */
-static uint32_t next_free(const struct kv_pool *pool, uint32_t from) {
+static uint32_t kv_pool_next_free(const struct kv_pool *pool, uint32_t from) {
     uint32_t word = from / 64;
     uint64_t bits = pool->free_bits[word] & (~0ull << (from % 64));
     while (bits == 0) {
@@ -61,10 +62,10 @@ static uint32_t next_free(const struct kv_pool *pool, uint32_t from) {
 
 /* The start of a run of n free blocks; the lowest free block when there is no such run. Looks only
  * at the words of the bitmap, a thousand for 64,000 blocks. */
-static uint32_t find_run(const struct kv_pool *pool, uint32_t n) {
+static uint32_t kv_pool_find_run(const struct kv_pool *pool, uint32_t n) {
     uint32_t n_run = 0;
     if (n == 1 || pool->counts[KV_FREE] == pool->n_blocks)
-        return next_free(pool, 0);
+        return kv_pool_next_free(pool, 0);
     for (uint32_t block = 0; block < pool->n_blocks;) {
         uint64_t bits = pool->free_bits[block / 64];
         if (block % 64 == 0 && bits == 0) {
@@ -76,13 +77,13 @@ static uint32_t find_run(const struct kv_pool *pool, uint32_t n) {
             n_run += 64;
             block += 64;
         } else {
-            n_run = is_free(pool, block) ? n_run + 1 : 0;
+            n_run = kv_pool_is_free(pool, block) ? n_run + 1 : 0;
             block++;
         }
         if (n_run >= n)
             return block - n_run;
     }
-    return next_free(pool, 0);
+    return kv_pool_next_free(pool, 0);
 }
 
 enum status kv_pool_take(struct kv_pool *pool, uint32_t n, uint32_t after, enum kv_state state,
@@ -92,10 +93,10 @@ enum status kv_pool_take(struct kv_pool *pool, uint32_t n, uint32_t after, enum 
         return STATUS_BUSY;
     uint32_t from = after == KV_POOL_NO_BLOCK ? KV_POOL_NO_BLOCK : after + 1;
     for (uint32_t i = 0; i < n; i++) {
-        if (from == KV_POOL_NO_BLOCK || !is_free(pool, from))
-            from = find_run(pool, n - i);
+        if (from == KV_POOL_NO_BLOCK || !kv_pool_is_free(pool, from))
+            from = kv_pool_find_run(pool, n - i);
         blocks[i] = from;
-        move(pool, from, KV_FREE, state);
+        kv_pool_move_block(pool, from, KV_FREE, state);
         pool->holders[from] = 1;
         from++;
     }
@@ -105,7 +106,7 @@ enum status kv_pool_take(struct kv_pool *pool, uint32_t n, uint32_t after, enum 
 void kv_pool_hold(struct kv_pool *pool, uint32_t block) {
     ASSERT(block < pool->n_blocks);
     if (pool->states[block] == KV_CACHED)
-        move(pool, block, KV_CACHED, KV_USED);
+        kv_pool_move_block(pool, block, KV_CACHED, KV_USED);
     ASSERT(pool->states[block] == KV_USED);
     pool->holders[block]++;
 }
@@ -116,24 +117,24 @@ bool kv_pool_give(struct kv_pool *pool, uint32_t block, bool keep) {
     ASSERT(pool->holders[block] > 0);
     if (--pool->holders[block] > 0)
         return false;
-    move(pool, block, KV_USED, keep ? KV_CACHED : KV_FREE);
+    kv_pool_move_block(pool, block, KV_USED, keep ? KV_CACHED : KV_FREE);
     return true;
 }
 
 void kv_pool_evict(struct kv_pool *pool, uint32_t block) {
-    move(pool, block, KV_CACHED, KV_FREE);
+    kv_pool_move_block(pool, block, KV_CACHED, KV_FREE);
 }
 
 void kv_pool_commit(struct kv_pool *pool, uint32_t block) {
-    move(pool, block, KV_RESERVED, KV_USED);
+    kv_pool_move_block(pool, block, KV_RESERVED, KV_USED);
 }
 
 void kv_pool_quarantine(struct kv_pool *pool, uint32_t block) {
-    move(pool, block, KV_RESERVED, KV_QUARANTINED);
+    kv_pool_move_block(pool, block, KV_RESERVED, KV_QUARANTINED);
 }
 
 void kv_pool_release(struct kv_pool *pool, uint32_t block) {
-    move(pool, block, KV_QUARANTINED, KV_FREE);
+    kv_pool_move_block(pool, block, KV_QUARANTINED, KV_FREE);
     pool->holders[block] = 0;
 }
 
@@ -144,7 +145,7 @@ const char *kv_pool_check(const struct kv_pool *pool) {
         if (state >= KV_STATES)
             return "a block is in no state";
         counts[state]++;
-        if ((state == KV_FREE) != is_free(pool, i))
+        if ((state == KV_FREE) != kv_pool_is_free(pool, i))
             return "a block's state and its free bit differ";
         if ((state == KV_FREE || state == KV_CACHED) != (pool->holders[i] == 0))
             return "a block's holders do not fit its state";

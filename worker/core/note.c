@@ -33,16 +33,16 @@ static const char *const finish_names[] = {[FINISH_NONE] = "none",
                                            [FINISH_LENGTH] = "length",
                                            [FINISH_ERROR] = "error"};
 
-static void say(const struct engine *engine, const struct note *note) {
+static void engine_note_say(const struct engine *engine, const struct note *note) {
     if (engine->sink.note)
         engine->sink.note(engine->sink.context, note);
 }
 
-static struct note_id id_of(struct request_id req, uint32_t attempt) {
+static struct note_id engine_note_id(struct request_id req, uint32_t attempt) {
     return (struct note_id){.hi = req.hi, .lo = req.lo, .attempt = attempt};
 }
 
-static struct note new_note(enum engine_note kind, const char *reason) {
+static struct note engine_note_new(enum engine_note kind, const char *reason) {
     ASSERT(kind < ENGINE_NOTES);
     return (struct note){
         .kind = &kinds[kind], .event = kind, .reason = reason, .request = NOTE_NO_REQUEST};
@@ -50,18 +50,18 @@ static struct note new_note(enum engine_note kind, const char *reason) {
 
 void note_peer_link(const struct engine *engine, enum engine_note kind,
                     const struct peer_link *peer_link, const char *reason) {
-    struct note note = new_note(kind, reason);
+    struct note note = engine_note_new(kind, reason);
     note.name = peer_link->name;
     note.values[0] = kind == NOTE_PEER_DROPPED ? peer_link->n_in_flight
                                                : (engine->now_ns - peer_link->heard_ns) / 1000000;
-    say(engine, &note);
+    engine_note_say(engine, &note);
 }
 
-static const char *peer_link_name(const struct engine *engine, uint32_t peer_link) {
+static const char *engine_note_peer_link(const struct engine *engine, uint32_t peer_link) {
     return peer_link == PEER_LINK_NONE ? NULL : engine->peer_links.links[peer_link].name;
 }
 
-static void set_word(struct note *note, const char *key, const char *word) {
+static void engine_note_set_word(struct note *note, const char *key, const char *word) {
     note->key = key;
     note->word = word;
 }
@@ -69,50 +69,51 @@ static void set_word(struct note *note, const char *key, const char *word) {
 void note_sequence(const struct engine *engine, enum engine_note kind,
                    const struct sequence *sequence, const char *reason, uint64_t value,
                    uint64_t more) {
-    struct note note = new_note(kind, reason);
-    note.attempt = id_of(sequence->req, sequence->attempt);
+    struct note note = engine_note_new(kind, reason);
+    note.attempt = engine_note_id(sequence->req, sequence->attempt);
     note.values[0] = value;
     note.values[1] = more;
-    note.name = peer_link_name(engine, sequence->peer_link);
+    note.name = engine_note_peer_link(engine, sequence->peer_link);
     if (kind == NOTE_SUBMITTED)
-        set_word(&note, "phase", phase_names[sequence->phase]);
+        engine_note_set_word(&note, "phase", phase_names[sequence->phase]);
     else if (kind == NOTE_ENDED)
-        set_word(&note, "finish", finish_names[sequence->finish]);
+        engine_note_set_word(&note, "finish", finish_names[sequence->finish]);
     if (kind == NOTE_HANDED_OVER || kind == NOTE_TRANSFER_ENDED) {
-        set_word(&note, "side", side_names[sequence->handoff.side]);
-        note.name = sequence->handoff.peer[0] ? sequence->handoff.peer
-                                              : peer_link_name(engine, sequence->handoff.peer_link);
+        engine_note_set_word(&note, "side", side_names[sequence->handoff.side]);
+        note.name = sequence->handoff.peer[0]
+                        ? sequence->handoff.peer
+                        : engine_note_peer_link(engine, sequence->handoff.peer_link);
     }
-    say(engine, &note);
+    engine_note_say(engine, &note);
 }
 
 void note_preempted(const struct engine *engine, const struct sequence *sequence,
                     const struct sequence *other, const char *reason, uint32_t blocks_missing) {
-    struct note note = new_note(NOTE_PREEMPTED, reason);
-    note.name = peer_link_name(engine, sequence->peer_link);
-    note.attempt = id_of(sequence->req, sequence->attempt);
-    note.other = id_of(other->req, other->attempt);
+    struct note note = engine_note_new(NOTE_PREEMPTED, reason);
+    note.name = engine_note_peer_link(engine, sequence->peer_link);
+    note.attempt = engine_note_id(sequence->req, sequence->attempt);
+    note.other = engine_note_id(other->req, other->attempt);
     note.values[0] = blocks_missing;
-    say(engine, &note);
+    engine_note_say(engine, &note);
 }
 
 void note_reserve_refused(const struct engine *engine, const struct peer_link *router,
                           const struct reserve *reserve, enum reason reason) {
-    struct note note = new_note(NOTE_RESERVE_REFUSED, reason_name(reason));
+    struct note note = engine_note_new(NOTE_RESERVE_REFUSED, reason_name(reason));
     note.name = router->name;
-    note.attempt = id_of(reserve->req, reserve->attempt);
+    note.attempt = engine_note_id(reserve->req, reserve->attempt);
     note.values[0] = reserve->n_tokens;
-    say(engine, &note);
+    engine_note_say(engine, &note);
 }
 
 void note_submit_refused(const struct engine *engine, const struct peer_link *router,
                          const struct submit *submit, enum reason reason) {
-    struct note note = new_note(NOTE_SUBMIT_REFUSED, reason_name(reason));
+    struct note note = engine_note_new(NOTE_SUBMIT_REFUSED, reason_name(reason));
     note.name = router->name;
-    note.attempt = id_of(submit->req, submit->attempt);
+    note.attempt = engine_note_id(submit->req, submit->attempt);
     if (submit->phase <= PHASE_BOTH)
-        set_word(&note, "phase", phase_names[submit->phase]);
+        engine_note_set_word(&note, "phase", phase_names[submit->phase]);
     note.values[0] = submit->n_prompt;
     note.values[1] = submit->n_tokens;
-    say(engine, &note);
+    engine_note_say(engine, &note);
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct map_key link_key(uint32_t link) {
+static struct map_key peer_link_key(uint32_t link) {
     return (struct map_key){.hi = 0, .lo = link};
 }
 
@@ -40,7 +40,7 @@ void peer_link_table_fini(struct peer_link_table *table) {
 
 struct peer_link *peer_link_find(struct peer_link_table *table, uint32_t link) {
     uint32_t index;
-    if (map_get(&table->by_link, link_key(link), &index) != STATUS_OK)
+    if (map_get(&table->by_link, peer_link_key(link), &index) != STATUS_OK)
         return NULL;
     return &table->links[index];
 }
@@ -51,7 +51,7 @@ struct peer_link *peer_link_take(struct peer_link_table *table, enum peer_link_k
         struct peer_link *peer_link = &table->links[i];
         if (peer_link->kind != PEER_LINK_FREE)
             continue;
-        if (map_put(&table->by_link, link_key(link), i) != STATUS_OK)
+        if (map_put(&table->by_link, peer_link_key(link), i) != STATUS_OK)
             return NULL;
         *peer_link = (struct peer_link){
             .kind = kind, .link = link, .posts = peer_link->posts, .peers = peer_link->peers};
@@ -70,7 +70,7 @@ void peer_link_give(struct peer_link_table *table, struct peer_link *peer_link) 
     ASSERT(list_empty(&peer_link->transfers));
     if (peer_link->broken)
         table->n_broken--;
-    map_remove(&table->by_link, link_key(peer_link->link));
+    map_remove(&table->by_link, peer_link_key(peer_link->link));
     *peer_link = (struct peer_link){.posts = peer_link->posts, .peers = peer_link->peers};
 }
 
@@ -93,8 +93,8 @@ void peer_link_break(struct peer_link_table *table, struct peer_link *peer_link,
     table->n_broken++;
 }
 
-static enum status send_post(struct peer_link *peer_link, const struct engine_sink *sink,
-                             const struct post *post) {
+static enum status peer_link_send_post(struct peer_link *peer_link, const struct engine_sink *sink,
+                                       const struct post *post) {
     struct message message = {.type = post->type, .session = peer_link->session};
     memcpy(&message.u, &post->u, sizeof post->u); /* members of both begin where the unions do */
     return sink->send(sink->context, peer_link->link, &message);
@@ -105,7 +105,7 @@ void peer_link_post(struct peer_link_table *table, struct peer_link *peer_link,
     if (peer_link->broken)
         return;
     if (peer_link->n_posts == 0 && !peer_link->welcome_due) {
-        enum status status = send_post(peer_link, sink, post);
+        enum status status = peer_link_send_post(peer_link, sink, post);
         if (status == STATUS_OK)
             return;
         if (status != STATUS_BUSY) {
@@ -123,7 +123,8 @@ void peer_link_post(struct peer_link_table *table, struct peer_link *peer_link,
 bool peer_link_flush(struct peer_link_table *table, struct peer_link *peer_link,
                      const struct engine_sink *sink) {
     while (peer_link->n_posts > 0 && !peer_link->broken) {
-        enum status status = send_post(peer_link, sink, &peer_link->posts[peer_link->posts_head]);
+        enum status status =
+            peer_link_send_post(peer_link, sink, &peer_link->posts[peer_link->posts_head]);
         if (status == STATUS_BUSY)
             return false;
         if (status != STATUS_OK)

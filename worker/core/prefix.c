@@ -25,13 +25,13 @@ void prefix_cache_fini(struct prefix_cache *cache) {
     *cache = (struct prefix_cache){0};
 }
 
-static void unused_remove(struct prefix_cache *cache, uint32_t block) {
+static void prefix_unused_remove(struct prefix_cache *cache, uint32_t block) {
     struct prefix_block *entry = &cache->blocks[block];
     cache->blocks[entry->prev].next = entry->next;
     cache->blocks[entry->next].prev = entry->prev;
 }
 
-static void unused_append(struct prefix_cache *cache, uint32_t block) {
+static void prefix_unused_append(struct prefix_cache *cache, uint32_t block) {
     uint32_t head = cache->pool->n_blocks;
     struct prefix_block *entry = &cache->blocks[block];
     entry->next = head;
@@ -44,11 +44,11 @@ uint32_t prefix_cache_available(const struct prefix_cache *cache) {
     return cache->pool->counts[KV_FREE] + cache->pool->counts[KV_CACHED];
 }
 
-static void evict_oldest(struct prefix_cache *cache) {
+static void prefix_evict_oldest(struct prefix_cache *cache) {
     uint32_t head = cache->pool->n_blocks;
     uint32_t block = cache->blocks[head].next;
     ASSERT(block != head);
-    unused_remove(cache, block);
+    prefix_unused_remove(cache, block);
     bool known = map_remove(&cache->map, cache->blocks[block].key);
     ASSERT(known);
     cache->blocks[block].named = false;
@@ -60,7 +60,7 @@ enum status prefix_cache_take(struct prefix_cache *cache, uint32_t n, uint32_t a
     if (n > prefix_cache_available(cache))
         return STATUS_BUSY;
     while (cache->pool->counts[KV_FREE] < n)
-        evict_oldest(cache);
+        prefix_evict_oldest(cache);
     return kv_pool_take(cache->pool, n, after, state, blocks);
 }
 
@@ -72,7 +72,7 @@ enum status prefix_cache_find(const struct prefix_cache *cache, struct map_key k
 void prefix_cache_hold(struct prefix_cache *cache, uint32_t block) {
     ASSERT(block < cache->pool->n_blocks);
     if (cache->pool->states[block] == KV_CACHED)
-        unused_remove(cache, block);
+        prefix_unused_remove(cache, block);
     kv_pool_hold(cache->pool, block);
 }
 
@@ -80,7 +80,7 @@ void prefix_cache_give(struct prefix_cache *cache, uint32_t block) {
     ASSERT(block < cache->pool->n_blocks);
     bool named = cache->blocks[block].named;
     if (kv_pool_give(cache->pool, block, named) && named)
-        unused_append(cache, block);
+        prefix_unused_append(cache, block);
 }
 
 void prefix_cache_name(struct prefix_cache *cache, struct map_key key, uint32_t block) {

@@ -24,32 +24,34 @@ const char *engine_repeat_name(enum repeat repeat) {
 }
 
 /* Penalties are for the ids that were chosen before, the last one included; what a grammar allows follows from them. */
-static bool needs_history(const struct sampling *sampling) {
+static bool repeat_needs_history(const struct sampling *sampling) {
     return sampling->presence != 0.0f || sampling->frequency != 0.0f ||
            sampling->repetition != 1.0f || sampling->n_grammar > 0;
 }
 
 /* Tokens of a sequence that is in the running step, with the one that is chosen there. */
-static uint32_t n_after(const struct plan_row *row) {
+static uint32_t repeat_n_after(const struct plan_row *row) {
     return row->begin + row->n_tokens + 1;
 }
 
-static enum repeat refuse_row(const struct engine *engine, const struct plan_row *row) {
+static enum repeat repeat_refuse_row(const struct engine *engine, const struct plan_row *row) {
     const struct sequence *sequence = &engine->sequences.slots[row->slot];
     const struct sampling *sampling = &sequence->sampling;
     if (sequence->queue != QUEUE_DECODE)
         return REPEAT_LEFT;
-    if (n_after(row) - sequence->n_prompt >= sampling->max_new || n_after(row) >= engine->context)
+    if (repeat_n_after(row) - sequence->n_prompt >= sampling->max_new ||
+        repeat_n_after(row) >= engine->context)
         return REPEAT_FULL;
-    return needs_history(sampling) ? REPEAT_HISTORY : REPEAT_GRANTED;
+    return repeat_needs_history(sampling) ? REPEAT_HISTORY : REPEAT_GRANTED;
 }
 
 /* Blocks that its next position needs: none, or one. */
-static uint32_t n_missing(const struct engine *engine, const struct plan_row *row) {
-    return engine_blocks_for(engine, n_after(row)) - engine->sequences.slots[row->slot].n_blocks;
+static uint32_t repeat_n_missing(const struct engine *engine, const struct plan_row *row) {
+    return engine_blocks_for(engine, repeat_n_after(row)) -
+           engine->sequences.slots[row->slot].n_blocks;
 }
 
-static const struct sequence *first_of(const struct list *head) {
+static const struct sequence *repeat_first_of(const struct list *head) {
     return list_entry(head->next, struct sequence, at);
 }
 
@@ -58,11 +60,11 @@ static enum repeat repeat_refuse(struct engine *engine, const struct sequence **
     const struct schedule *schedule = &engine->schedule;
     uint32_t n_room = prefix_cache_available(&engine->cache);
     if (schedule->n_prefill > 0) {
-        *about = first_of(&schedule->prefill);
+        *about = repeat_first_of(&schedule->prefill);
         return REPEAT_PROMPT;
     }
     for (uint32_t i = 0; i < engine->n_rows; i++) {
-        enum repeat repeat = refuse_row(engine, &engine->rows[i]);
+        enum repeat repeat = repeat_refuse_row(engine, &engine->rows[i]);
         *about = &engine->sequences.slots[engine->rows[i].slot];
         if (repeat != REPEAT_GRANTED)
             return repeat;
@@ -72,11 +74,11 @@ static enum repeat repeat_refuse(struct engine *engine, const struct sequence **
         return REPEAT_OTHERS;
     }
     if (schedule_admits(engine)) {
-        *about = first_of(&schedule->waiting);
+        *about = repeat_first_of(&schedule->waiting);
         return REPEAT_WAITING;
     }
     for (uint32_t i = 0; i < engine->n_rows; i++) {
-        uint32_t n = n_missing(engine, &engine->rows[i]);
+        uint32_t n = repeat_n_missing(engine, &engine->rows[i]);
         *about = &engine->sequences.slots[engine->rows[i].slot];
         if (n > n_room)
             return REPEAT_BLOCKS;
@@ -93,12 +95,12 @@ static void repeat_grow(struct engine *engine, struct sequence *sequence, uint32
     sequence->n_blocks += n;
 }
 
-static void add_rows(struct engine *engine) {
+static void repeat_add_rows(struct engine *engine) {
     for (uint32_t i = 0; i < engine->n_rows; i++) {
         const struct plan_row *row = &engine->rows[i];
         struct sequence *sequence = &engine->sequences.slots[row->slot];
         ASSERT(row->n_tokens == 1 && row->sample && sequence->n_steps == 1);
-        repeat_grow(engine, sequence, n_missing(engine, row));
+        repeat_grow(engine, sequence, repeat_n_missing(engine, row));
         engine->rows_ahead[i] = (struct plan_row){.slot = row->slot,
                                                   .begin = row->begin + 1,
                                                   .n_tokens = 1,
@@ -117,7 +119,7 @@ enum repeat engine_repeat(struct engine *engine, uint64_t now_ns, struct plan *p
     enum repeat repeat = repeat_refuse(engine, &about);
     engine->repeats.n[repeat]++;
     if (repeat == REPEAT_GRANTED)
-        add_rows(engine);
+        repeat_add_rows(engine);
     else if (repeat != engine->repeat_said) /* else every step would say the same */
         note_sequence(engine, NOTE_NOT_AHEAD, about, names[repeat], engine->n_rows, 0);
     engine->repeat_said = repeat;

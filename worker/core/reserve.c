@@ -15,8 +15,8 @@ void reserve_renew(struct engine *engine, struct sequence *sequence) {
 }
 
 /* Blocks for a reservation: those in the cache by the router's word for now, the rest reserved. */
-static enum status take_blocks(struct engine *engine, struct sequence *sequence,
-                               const struct reserve *reserve) {
+static enum status reserve_take_blocks(struct engine *engine, struct sequence *sequence,
+                                       const struct reserve *reserve) {
     uint32_t n_need = engine_blocks_for(engine, reserve->n_tokens);
     uint32_t n_full = reserve->n_tokens / engine->config.block_tokens;
     uint32_t n_max = reserve->n_hashes < n_full ? reserve->n_hashes : n_full;
@@ -64,7 +64,7 @@ static enum reason reserve_new(struct engine *engine, struct peer_link *router,
     struct sequence *sequence = sequence_take(&engine->sequences, reserve->req, reserve->attempt);
     if (!sequence)
         return REASON_BUSY;
-    if (take_blocks(engine, sequence, reserve) != STATUS_OK) {
+    if (reserve_take_blocks(engine, sequence, reserve) != STATUS_OK) {
         sequence_give(&engine->sequences, sequence);
         return REASON_BUSY;
     }

@@ -45,7 +45,7 @@ void retire_end(struct engine *engine, struct sequence *sequence, enum finish fi
     note_sequence(engine, NOTE_ENDED, sequence, NULL, sequence_n_output(sequence), 0);
 }
 
-static bool is_among(uint32_t id, const uint32_t *ids, uint32_t n) {
+static bool retire_is_among(uint32_t id, const uint32_t *ids, uint32_t n) {
     for (uint32_t i = 0; i < n; i++)
         if (ids[i] == id)
             return true;
@@ -56,11 +56,11 @@ enum finish retire_reason(const struct engine *engine, const struct sequence *se
                           bool banned) {
     const struct sampling *sampling = &sequence->sampling;
     uint32_t id = sequence->ids[sequence->n_tokens - 1];
-    bool is_end = is_among(id, engine->config.ends, engine->config.n_ends);
+    bool is_end = retire_is_among(id, engine->config.ends, engine->config.n_ends);
     /* A grammar lets one come only where the answer is whole, and where it must, whatever else says. */
     if (is_end && sampling->n_grammar > 0)
         return FINISH_STOP;
-    if (!banned && is_among(id, sampling->stop_ids, sampling->n_stop_ids))
+    if (!banned && retire_is_among(id, sampling->stop_ids, sampling->n_stop_ids))
         return FINISH_STOP;
     if (!banned && !sampling->ignore_eos && is_end)
         return FINISH_STOP;

@@ -16,7 +16,7 @@ static uint32_t min_u32(uint32_t a, uint32_t b) {
     return a < b ? a : b;
 }
 
-static struct sequence *newest_of(struct list *head, struct sequence *newest) {
+static struct sequence *schedule_newest_of(struct list *head, struct sequence *newest) {
     list_each_entry(sequence, head, struct sequence, at) {
         if (!newest || run_queue_before(newest, sequence))
             newest = sequence;
@@ -25,12 +25,13 @@ static struct sequence *newest_of(struct list *head, struct sequence *newest) {
 }
 
 /* The running sequence that would be missed least. A scan, but only when blocks are short. */
-static struct sequence *newest_running(struct engine *engine) {
-    return newest_of(&engine->schedule.decode, newest_of(&engine->schedule.prefill, NULL));
+static struct sequence *schedule_newest_running(struct engine *engine) {
+    return schedule_newest_of(&engine->schedule.decode,
+                              schedule_newest_of(&engine->schedule.prefill, NULL));
 }
 
-static void preempt(struct engine *engine, struct sequence *sequence, const struct sequence *other,
-                    const char *reason, uint32_t n_missing) {
+static void schedule_preempt(struct engine *engine, struct sequence *sequence,
+                             const struct sequence *other, const char *reason, uint32_t n_missing) {
     ASSERT(sequence->n_steps == 0);
     note_preempted(engine, sequence, other, reason, n_missing);
     run_queue_remove(engine, sequence);
@@ -51,16 +52,16 @@ static bool schedule_grow(struct engine *engine, struct sequence *sequence) {
             sequence->n_blocks = n_need;
             break;
         }
-        struct sequence *victim = newest_running(engine);
-        preempt(engine, victim, sequence, "blocks",
-                n_need - n - prefix_cache_available(&engine->cache));
+        struct sequence *victim = schedule_newest_running(engine);
+        schedule_preempt(engine, victim, sequence, "blocks",
+                         n_need - n - prefix_cache_available(&engine->cache));
         if (victim == sequence)
             return false;
     }
     return true;
 }
 
-static void add_row(struct engine *engine, struct sequence *sequence, struct room *room) {
+static void schedule_add_row(struct engine *engine, struct sequence *sequence, struct room *room) {
     bool decodes = sequence->queue == QUEUE_DECODE;
     uint32_t n = decodes ? 1 : min_u32(sequence->n_tokens - sequence->n_computed, room->n_prompt);
     ASSERT(n > 0 && room->n_rows > 0);
@@ -86,7 +87,7 @@ static void add_row(struct engine *engine, struct sequence *sequence, struct roo
 
 /* Rows for the first n_max sequences that decode. Blocks come first and rows after, because growing
  * may preempt a sequence that was picked already. */
-static void plan_decode(struct engine *engine, struct room *room, uint32_t n_max) {
+static void schedule_plan_decode(struct engine *engine, struct room *room, uint32_t n_max) {
     struct schedule *schedule = &engine->schedule;
     bool rotate = schedule->n_decode > n_max;
     uint32_t n_picks = 0;
@@ -104,7 +105,7 @@ static void plan_decode(struct engine *engine, struct room *room, uint32_t n_max
         struct sequence *sequence = &engine->sequences.slots[schedule->picks[i]];
         if (sequence->queue != QUEUE_DECODE)
             continue;
-        add_row(engine, sequence, room);
+        schedule_add_row(engine, sequence, room);
         if (rotate) {
             list_remove(&sequence->at);
             list_push_back(&schedule->decode, &sequence->at);
@@ -114,8 +115,8 @@ static void plan_decode(struct engine *engine, struct room *room, uint32_t n_max
 
 /* Finds the longest prefix of the ids in the cache, at most `n_max` blocks: writes the blocks and
  * the last one's name, counts those that nobody holds now. Holds nothing. */
-static uint32_t match_prefix(const struct engine *engine, const struct sequence *sequence,
-                             uint32_t n_max, struct map_key *last, uint32_t *n_unused) {
+static uint32_t schedule_match_prefix(const struct engine *engine, const struct sequence *sequence,
+                                      uint32_t n_max, struct map_key *last, uint32_t *n_unused) {
     struct map_key key = BLOCK_HASH_START;
     uint32_t n = 0;
     *last = key;
@@ -134,7 +135,8 @@ static uint32_t match_prefix(const struct engine *engine, const struct sequence 
 }
 
 /* Counts the prompt in the cache's figures, once for each sequence. */
-static void count_prefix(struct engine *engine, struct sequence *sequence, uint32_t n_cached) {
+static void schedule_count_prefix(struct engine *engine, struct sequence *sequence,
+                                  uint32_t n_cached) {
     if (sequence->counted)
         return;
     sequence->counted = true;
@@ -150,7 +152,7 @@ static enum status schedule_admit(struct engine *engine, struct sequence *sequen
     uint32_t n_unused;
     uint32_t n_need = engine_blocks_for(engine, sequence->n_tokens);
     uint32_t n_max = (sequence->n_tokens - 1) / engine->config.block_tokens;
-    uint32_t n_hits = match_prefix(engine, sequence, n_max, &last, &n_unused);
+    uint32_t n_hits = schedule_match_prefix(engine, sequence, n_max, &last, &n_unused);
     uint32_t n_wanted = n_need - n_hits + n_unused + engine->schedule.n_decode;
     uint32_t n_available = prefix_cache_available(&engine->cache);
     if (n_wanted > n_available) {
@@ -173,7 +175,7 @@ static enum status schedule_admit(struct engine *engine, struct sequence *sequen
     sequence->n_hashed = n_hits;
     sequence->hashed = last;
     sequence->n_computed = n_hits * engine->config.block_tokens;
-    count_prefix(engine, sequence, sequence->n_computed);
+    schedule_count_prefix(engine, sequence, sequence->n_computed);
     if (n_hits > 0 && sequence->handoff.side == HANDOFF_OUT)
         engine->pump_due = true; /* what was computed before may leave now */
     run_queue_prefill(engine, sequence);
@@ -181,7 +183,7 @@ static enum status schedule_admit(struct engine *engine, struct sequence *sequen
 }
 
 /* The first of the waiting, unless nothing has changed since it did not fit. */
-static struct sequence *next_waiting(struct engine *engine) {
+static struct sequence *schedule_next_waiting(struct engine *engine) {
     struct list *first = list_first(&engine->schedule.waiting);
     if (!first)
         return NULL;
@@ -191,9 +193,9 @@ static struct sequence *next_waiting(struct engine *engine) {
     return unchanged && !alone ? NULL : sequence;
 }
 
-static void plan_waiting(struct engine *engine, struct room *room) {
+static void schedule_plan_waiting(struct engine *engine, struct room *room) {
     while (room->n_prompt > 0 && room->n_rows > 0 && !run_queue_is_full(engine)) {
-        struct sequence *sequence = next_waiting(engine);
+        struct sequence *sequence = schedule_next_waiting(engine);
         if (!sequence)
             return;
         if (sequence->deadline_ns && sequence->deadline_ns <= engine->now_ns) {
@@ -203,47 +205,48 @@ static void plan_waiting(struct engine *engine, struct room *room) {
         /* Nobody overtakes the first: a long prompt would wait for ever. */
         if (schedule_admit(engine, sequence) != STATUS_OK)
             return;
-        add_row(engine, sequence, room);
+        schedule_add_row(engine, sequence, room);
     }
 }
 
-static void plan_prefill(struct engine *engine, struct room *room) {
+static void schedule_plan_prefill(struct engine *engine, struct room *room) {
     list_each(link, &engine->schedule.prefill) {
         if (room->n_prompt == 0 || room->n_rows == 0)
             return;
-        add_row(engine, list_entry(link, struct sequence, at), room);
+        schedule_add_row(engine, list_entry(link, struct sequence, at), room);
     }
 }
 
 /* A waiting sequence that did not fit takes the place of one whose priority is worse: that one, or
  * NULL. */
-static struct sequence *find_victim(struct engine *engine) {
+static struct sequence *schedule_find_victim(struct engine *engine) {
     struct list *first = list_first(&engine->schedule.waiting);
     if (!first)
         return NULL;
     const struct sequence *sequence = list_entry(first, struct sequence, at);
-    struct sequence *victim = sequence->blocked ? newest_running(engine) : NULL;
+    struct sequence *victim = sequence->blocked ? schedule_newest_running(engine) : NULL;
     return victim && victim->priority > sequence->priority ? victim : NULL;
 }
 
-static void make_way(struct engine *engine) {
-    struct sequence *victim = find_victim(engine);
+static void schedule_make_way(struct engine *engine) {
+    struct sequence *victim = schedule_find_victim(engine);
     if (!victim)
         return;
     const struct sequence *first = list_entry(engine->schedule.waiting.next, struct sequence, at);
-    preempt(engine, victim, first, "priority", first->n_missing);
+    schedule_preempt(engine, victim, first, "priority", first->n_missing);
 }
 
 bool schedule_admits(struct engine *engine) {
-    return find_victim(engine) || (!run_queue_is_full(engine) && next_waiting(engine));
+    return schedule_find_victim(engine) ||
+           (!run_queue_is_full(engine) && schedule_next_waiting(engine));
 }
 
 /* How many rows decode may take: all, unless prompts would get nothing at all. */
-static uint32_t decode_share(struct engine *engine, const struct room *room) {
+static uint32_t schedule_decode_share(struct engine *engine, const struct room *room) {
     struct schedule *schedule = &engine->schedule;
     uint32_t n_max = room->n_rows;
-    bool pending =
-        !list_empty(&schedule->prefill) || (!run_queue_is_full(engine) && next_waiting(engine));
+    bool pending = !list_empty(&schedule->prefill) ||
+                   (!run_queue_is_full(engine) && schedule_next_waiting(engine));
     if (!pending || schedule->n_decode < n_max)
         return n_max;
     if (n_max > 1)
@@ -253,7 +256,7 @@ static uint32_t decode_share(struct engine *engine, const struct room *room) {
 }
 
 /* The prompts' share: the budget, as far as the step's arrays hold it beside the rows that decode. */
-static uint32_t prompt_share(const struct engine *engine) {
+static uint32_t schedule_prompt_share(const struct engine *engine) {
     const struct engine_config *config = &engine->config;
     uint32_t most =
         config->chunk_tokens > config->max_batch ? config->chunk_tokens : config->max_batch;
@@ -263,12 +266,12 @@ static uint32_t prompt_share(const struct engine *engine) {
 void schedule_plan(struct engine *engine) {
     struct room room = {.n_rows = engine->config.max_batch};
     engine->n_rows = 0;
-    make_way(engine);
-    plan_decode(engine, &room, decode_share(engine, &room));
-    room.n_prompt = prompt_share(engine);
-    plan_prefill(engine, &room);
-    plan_waiting(engine, &room);
+    schedule_make_way(engine);
+    schedule_plan_decode(engine, &room, schedule_decode_share(engine, &room));
+    room.n_prompt = schedule_prompt_share(engine);
+    schedule_plan_prefill(engine, &room);
+    schedule_plan_waiting(engine, &room);
     /* Never an empty step while something could run: nobody might call again before an event. */
     if (engine->n_rows == 0)
-        plan_decode(engine, &room, room.n_rows);
+        schedule_plan_decode(engine, &room, room.n_rows);
 }

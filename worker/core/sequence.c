@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct map_key request_key(struct request_id req) {
+static struct map_key sequence_request_key(struct request_id req) {
     return (struct map_key){.hi = req.hi, .lo = req.lo};
 }
 
-static void init_slots(struct sequence_table *table) {
+static void sequence_init_slots(struct sequence_table *table) {
     for (uint32_t i = 0; i < table->n_slots; i++) {
         struct sequence *sequence = &table->slots[i];
         sequence->slot = i;
@@ -46,7 +46,7 @@ enum status sequence_table_init(struct sequence_table *table, uint32_t n_slots, 
     if (!table->slots || !table->ids || !table->blocks || !table->cells || !table->logprobs ||
         !table->arrays)
         goto fail;
-    init_slots(table);
+    sequence_init_slots(table);
     return STATUS_OK;
 
 fail:
@@ -69,7 +69,7 @@ void sequence_table_fini(struct sequence_table *table) {
 
 struct sequence *sequence_find(struct sequence_table *table, struct request_id req) {
     uint32_t slot;
-    if (map_get(&table->by_request, request_key(req), &slot) != STATUS_OK)
+    if (map_get(&table->by_request, sequence_request_key(req), &slot) != STATUS_OK)
         return NULL;
     return &table->slots[slot];
 }
@@ -77,11 +77,11 @@ struct sequence *sequence_find(struct sequence_table *table, struct request_id r
 struct sequence *sequence_take(struct sequence_table *table, struct request_id req,
                                uint32_t attempt) {
     struct list *first = list_first(&table->free);
-    if (!first || map_put(&table->by_request, request_key(req), 0) != STATUS_OK)
+    if (!first || map_put(&table->by_request, sequence_request_key(req), 0) != STATUS_OK)
         return NULL;
     struct sequence *sequence = list_entry(first, struct sequence, at);
     list_remove(first);
-    enum status status = map_put(&table->by_request, request_key(req), sequence->slot);
+    enum status status = map_put(&table->by_request, sequence_request_key(req), sequence->slot);
     ASSERT(status == STATUS_OK);
     table->n_used++;
     sequence->serial = ++table->next_serial;
@@ -95,7 +95,7 @@ struct sequence *sequence_take(struct sequence_table *table, struct request_id r
 void sequence_unname(struct sequence_table *table, struct sequence *sequence) {
     struct sequence *named = sequence_find(table, sequence->req);
     if (named == sequence)
-        map_remove(&table->by_request, request_key(sequence->req));
+        map_remove(&table->by_request, sequence_request_key(sequence->req));
 }
 
 void sequence_give(struct sequence_table *table, struct sequence *sequence) {
@@ -121,7 +121,7 @@ void sequence_give(struct sequence_table *table, struct sequence *sequence) {
     table->n_used--;
 }
 
-static bool ids_valid(const uint32_t *ids, uint32_t n, uint32_t n_vocab) {
+static bool sequence_ids_valid(const uint32_t *ids, uint32_t n, uint32_t n_vocab) {
     if (n > 0 && !ids)
         return false;
     if (n_vocab == 0)
@@ -137,7 +137,7 @@ enum status sequence_check_submit(const struct submit *submit, uint32_t n_vocab)
     if (submit->n_prompt == 0 || submit->n_tokens < submit->n_prompt ||
         submit->n_tokens > MESSAGE_TOKENS_MAX)
         return STATUS_INVALID;
-    if (!ids_valid(submit->tokens, submit->n_tokens, n_vocab))
+    if (!sequence_ids_valid(submit->tokens, submit->n_tokens, n_vocab))
         return STATUS_INVALID;
     /* An answer that is full already has no next token. */
     if (submit->n_tokens - submit->n_prompt >= sampling->max_new)
@@ -149,16 +149,16 @@ enum status sequence_check_submit(const struct submit *submit, uint32_t n_vocab)
         sampling->n_grammar > MESSAGE_GRAMMAR_MAX)
         return STATUS_INVALID;
     /* Stop ids only compare, so one outside the vocabulary is harmless; the others are indexes. */
-    if (!ids_valid(sampling->stop_ids, sampling->n_stop_ids, 0) ||
-        !ids_valid(sampling->bias_ids, sampling->n_bias, n_vocab) ||
-        !ids_valid(sampling->allowed_ids, sampling->n_allowed, n_vocab) ||
+    if (!sequence_ids_valid(sampling->stop_ids, sampling->n_stop_ids, 0) ||
+        !sequence_ids_valid(sampling->bias_ids, sampling->n_bias, n_vocab) ||
+        !sequence_ids_valid(sampling->allowed_ids, sampling->n_allowed, n_vocab) ||
         (sampling->n_bias > 0 && !sampling->bias) ||
         (sampling->n_grammar > 0 && !sampling->grammar))
         return STATUS_INVALID;
     return STATUS_OK;
 }
 
-static void copy_array(void *to, const void *from, size_t size, uint32_t n) {
+static void sequence_copy_array(void *to, const void *from, size_t size, uint32_t n) {
     if (n > 0)
         memcpy(to, from, size * n);
 }
@@ -183,10 +183,12 @@ void sequence_fill(struct sequence_table *table, struct sequence *sequence,
     sequence->hashed = BLOCK_HASH_START;
     memcpy(sequence->ids, submit->tokens, submit->n_tokens * sizeof *sequence->ids);
     *sampling = submit->sampling;
-    copy_array(arrays->stop_ids, sampling->stop_ids, sizeof(uint32_t), sampling->n_stop_ids);
-    copy_array(arrays->bias_ids, sampling->bias_ids, sizeof(uint32_t), sampling->n_bias);
-    copy_array(arrays->bias, sampling->bias, sizeof(float), sampling->n_bias);
-    copy_array(arrays->allowed_ids, sampling->allowed_ids, sizeof(uint32_t), sampling->n_allowed);
+    sequence_copy_array(arrays->stop_ids, sampling->stop_ids, sizeof(uint32_t),
+                        sampling->n_stop_ids);
+    sequence_copy_array(arrays->bias_ids, sampling->bias_ids, sizeof(uint32_t), sampling->n_bias);
+    sequence_copy_array(arrays->bias, sampling->bias, sizeof(float), sampling->n_bias);
+    sequence_copy_array(arrays->allowed_ids, sampling->allowed_ids, sizeof(uint32_t),
+                        sampling->n_allowed);
     sampling->stop_ids = arrays->stop_ids;
     sampling->bias_ids = arrays->bias_ids;
     sampling->bias = arrays->bias;

@@ -19,7 +19,7 @@ void session_drop(struct engine *engine, struct peer_link *peer_link) {
 }
 
 /* The older session of the same router, if there is one on another link. */
-static struct peer_link *older_session(struct engine *engine, uint64_t router_id) {
+static struct peer_link *session_older_session(struct engine *engine, uint64_t router_id) {
     for (uint32_t i = 0; i < engine->peer_links.n_links; i++) {
         struct peer_link *peer_link = &engine->peer_links.links[i];
         if (peer_link->kind == PEER_LINK_ROUTER && peer_link->router_id == router_id)
@@ -43,7 +43,7 @@ void session_hello(struct engine *engine, uint32_t link, const struct message *m
     }
     if (peer_link)
         session_drop(engine, peer_link);
-    peer_link = older_session(engine, hello->router_id);
+    peer_link = session_older_session(engine, hello->router_id);
     if (peer_link) {
         uint32_t old_link = peer_link->link;
         session_drop(engine, peer_link);
@@ -69,8 +69,8 @@ void session_hello(struct engine *engine, uint32_t link, const struct message *m
 }
 
 /* This session's sequence of a request, or NULL. */
-static struct sequence *find_own(struct engine *engine, const struct peer_link *peer_link,
-                                 struct request_id req) {
+static struct sequence *session_find_own(struct engine *engine, const struct peer_link *peer_link,
+                                         struct request_id req) {
     struct sequence *sequence = sequence_find(&engine->sequences, req);
     if (sequence && sequence->peer_link != peer_link_index(&engine->peer_links, peer_link))
         return NULL;
@@ -78,8 +78,8 @@ static struct sequence *find_own(struct engine *engine, const struct peer_link *
 }
 
 /* A new sequence of this worker's own: PREFILL or BOTH. */
-static enum reason submit_new(struct engine *engine, struct peer_link *peer_link,
-                              const struct submit *submit) {
+static enum reason session_submit_new(struct engine *engine, struct peer_link *peer_link,
+                                      const struct submit *submit) {
     if (engine->draining)
         return REASON_DRAINING;
     if (submit->n_tokens >= engine->context)
@@ -109,9 +109,9 @@ static enum reason submit_new(struct engine *engine, struct peer_link *peer_link
     return REASON_NONE;
 }
 
-static void submit_request(struct engine *engine, struct peer_link *peer_link,
-                           const struct submit *submit) {
-    struct sequence *sequence = find_own(engine, peer_link, submit->req);
+static void session_submit_request(struct engine *engine, struct peer_link *peer_link,
+                                   const struct submit *submit) {
+    struct sequence *sequence = session_find_own(engine, peer_link, submit->req);
     enum reason reason = REASON_NONE;
     if (sequence && submit->attempt < sequence->attempt)
         reason = REASON_STALE;
@@ -132,7 +132,7 @@ static void submit_request(struct engine *engine, struct peer_link *peer_link,
     if (reason == REASON_NONE && submit->phase == PHASE_DECODE)
         reason = REASON_UNKNOWN;
     if (reason == REASON_NONE)
-        reason = submit_new(engine, peer_link, submit);
+        reason = session_submit_new(engine, peer_link, submit);
     if (reason != REASON_NONE) {
         note_submit_refused(engine, peer_link, submit, reason);
         post_failed(engine, peer_link, submit->req, submit->attempt, submit->phase, reason);
@@ -141,8 +141,8 @@ static void submit_request(struct engine *engine, struct peer_link *peer_link,
 
 /* What comes late of this attempt is refused. Ids carry their router's number, so none can end
  * another's requests. */
-static void leave_tombstone(struct engine *engine, const struct peer_link *peer_link,
-                            struct request_id req, uint32_t attempt) {
+static void session_leave_tombstone(struct engine *engine, const struct peer_link *peer_link,
+                                    struct request_id req, uint32_t attempt) {
     if (req.hi == peer_link->router_id)
         tombstones_add(&engine->tombstones, req, attempt);
 }
@@ -150,20 +150,21 @@ static void leave_tombstone(struct engine *engine, const struct peer_link *peer_
 static void session_forget(struct engine *engine, struct peer_link *peer_link,
                            const struct forget *message) {
     for (uint32_t i = 0; i < message->n && i < MESSAGE_ENTRIES_MAX; i++) {
-        struct sequence *sequence = find_own(engine, peer_link, message->attempts[i].req);
+        struct sequence *sequence = session_find_own(engine, peer_link, message->attempts[i].req);
         bool found = sequence && sequence->attempt == message->attempts[i].attempt;
         /* The router has heard the receiver decode: as good as its acknowledgement. */
         if (found && sequence->handoff.side == HANDOFF_OUT && sequence->handoff.commit_sent)
             handoff_out_done(engine, sequence);
         if (found)
             retire_drop(engine, sequence, REASON_CANCELLED);
-        leave_tombstone(engine, peer_link, message->attempts[i].req, message->attempts[i].attempt);
+        session_leave_tombstone(engine, peer_link, message->attempts[i].req,
+                                message->attempts[i].attempt);
     }
 }
 
-static void resend(struct engine *engine, struct peer_link *peer_link,
-                   const struct resend *message) {
-    struct sequence *sequence = find_own(engine, peer_link, message->req);
+static void session_resend(struct engine *engine, struct peer_link *peer_link,
+                           const struct resend *message) {
+    struct sequence *sequence = session_find_own(engine, peer_link, message->req);
     if (!sequence || sequence->attempt != message->attempt) {
         post_failed(engine, peer_link, message->req, message->attempt, PHASE_DECODE,
                     REASON_UNKNOWN);
@@ -183,12 +184,12 @@ static void resend(struct engine *engine, struct peer_link *peer_link,
     engine->flush_due = true;
 }
 
-static void cancel(struct engine *engine, struct peer_link *peer_link,
-                   const struct cancel *message) {
-    struct sequence *sequence = find_own(engine, peer_link, message->req);
+static void session_cancel(struct engine *engine, struct peer_link *peer_link,
+                           const struct cancel *message) {
+    struct sequence *sequence = session_find_own(engine, peer_link, message->req);
     if (sequence && sequence->attempt <= message->attempt)
         retire_drop(engine, sequence, REASON_CANCELLED);
-    leave_tombstone(engine, peer_link, message->req, message->attempt);
+    session_leave_tombstone(engine, peer_link, message->req, message->attempt);
     /* Also where there is nothing: the router wants to know that nothing is left. */
     struct post post = {.type = MESSAGE_CANCELLED};
     post.u.cancel = *message;
@@ -196,8 +197,8 @@ static void cancel(struct engine *engine, struct peer_link *peer_link,
 }
 
 /* The router serves others, not this worker. */
-static void take_reset(struct engine *engine, struct peer_link *peer_link,
-                       const struct reset *reset) {
+static void session_take_reset(struct engine *engine, struct peer_link *peer_link,
+                               const struct reset *reset) {
     if (reset->refusal != REFUSAL_NONE)
         note_peer_link(engine, NOTE_SESSION_REFUSED, peer_link, refusal_name(reset->refusal));
     if (reset->refusal == REFUSAL_NAME) {
@@ -209,7 +210,7 @@ static void take_reset(struct engine *engine, struct peer_link *peer_link,
                     reset->refusal == REFUSAL_NONE ? "reset" : NULL);
 }
 
-static void take_peers(struct peer_link *peer_link, const struct peers *message) {
+static void session_take_peers(struct peer_link *peer_link, const struct peers *message) {
     peer_link->n_peers = message->n < MESSAGE_PEERS_MAX ? message->n : MESSAGE_PEERS_MAX;
     for (uint32_t i = 0; i < peer_link->n_peers; i++) {
         peer_link->peers[i] = message->peers[i];
@@ -217,7 +218,7 @@ static void take_peers(struct peer_link *peer_link, const struct peers *message)
     }
 }
 
-static void drain(struct engine *engine, const struct drain *message) {
+static void session_drain(struct engine *engine, const struct drain *message) {
     if (message->order == DRAIN_UNDO) {
         if (!engine->draining || engine->ending)
             return;
@@ -249,7 +250,7 @@ void session_message(struct engine *engine, struct peer_link *peer_link,
     peer_link->seen_seq = message->seq;
     switch (message->type) {
     case MESSAGE_PEERS:
-        take_peers(peer_link, &message->u.peers);
+        session_take_peers(peer_link, &message->u.peers);
         break;
     case MESSAGE_PING:
         peer_link->ping_t_ns = message->u.ping.t_ns;
@@ -260,22 +261,22 @@ void session_message(struct engine *engine, struct peer_link *peer_link,
         reserve_request(engine, peer_link, &message->u.reserve);
         break;
     case MESSAGE_SUBMIT:
-        submit_request(engine, peer_link, &message->u.submit);
+        session_submit_request(engine, peer_link, &message->u.submit);
         break;
     case MESSAGE_FORGET:
         session_forget(engine, peer_link, &message->u.forget);
         break;
     case MESSAGE_RESEND:
-        resend(engine, peer_link, &message->u.resend);
+        session_resend(engine, peer_link, &message->u.resend);
         break;
     case MESSAGE_CANCEL:
-        cancel(engine, peer_link, &message->u.cancel);
+        session_cancel(engine, peer_link, &message->u.cancel);
         break;
     case MESSAGE_DRAIN:
-        drain(engine, &message->u.drain);
+        session_drain(engine, &message->u.drain);
         break;
     case MESSAGE_RESET:
-        take_reset(engine, peer_link, &message->u.reset);
+        session_take_reset(engine, peer_link, &message->u.reset);
         break;
     default: /* not a router's to send */
         engine->figures.n_stale_dropped++;

@@ -19,8 +19,8 @@ void settle_link_lost(struct engine *engine, struct peer_link *peer_link) {
 }
 
 /* What is told of a broken link. A router that took its leave with all done loses nobody's work. */
-static enum engine_note note_of_end(const struct engine *engine,
-                                    const struct peer_link *peer_link) {
+static enum engine_note settle_note_of_end(const struct engine *engine,
+                                           const struct peer_link *peer_link) {
     if (peer_link->kind != PEER_LINK_ROUTER)
         return NOTE_PEER_DROPPED;
     bool is_silent = engine->now_ns - peer_link->heard_ns >= engine->config.router_lease_ns;
@@ -41,7 +41,7 @@ void settle_event(struct engine *engine) {
                 continue;
             uint32_t link = peer_link->link;
             if (peer_link->why_broken)
-                note_peer_link(engine, note_of_end(engine, peer_link), peer_link,
+                note_peer_link(engine, settle_note_of_end(engine, peer_link), peer_link,
                                peer_link->why_broken);
             settle_link_lost(engine, peer_link);
             engine->sink.close_link(engine->sink.context, link);
@@ -50,7 +50,7 @@ void settle_event(struct engine *engine) {
 }
 
 /* The drain's deadline has passed: routers replay elsewhere what is left. */
-static void end_drain(struct engine *engine) {
+static void settle_end_drain(struct engine *engine) {
     for (uint32_t i = 0; i < engine->sequences.n_slots; i++) {
         struct sequence *sequence = &engine->sequences.slots[i];
         if (sequence->serial != 0 && !sequence->dead && sequence->state != SEQUENCE_ENDED)
@@ -71,7 +71,7 @@ void settle_step(struct engine *engine) {
 void settle_tick(struct engine *engine) {
     reserve_expire(engine);
     if (engine->drain_ns && engine->drain_ns <= engine->now_ns)
-        end_drain(engine);
+        settle_end_drain(engine);
     flush_end_silent(engine);
     settle_step(engine);
 }

@@ -59,12 +59,14 @@ const struct efficiencies *efficiencies_find(const char *name) {
     return NULL;
 }
 
-static double *numbers_of(struct efficiencies *row, const struct efficiencies_field *field) {
+static double *efficiencies_numbers_of(struct efficiencies *row,
+                                       const struct efficiencies_field *field) {
     return (double *)(void *)((char *)row + field->offset);
 }
 
-static enum status read_numbers(struct efficiencies *row, const struct efficiencies_field *field,
-                                const char *text, unsigned line, struct error *error) {
+static enum status efficiencies_read_numbers(struct efficiencies *row,
+                                             const struct efficiencies_field *field,
+                                             const char *text, unsigned line, struct error *error) {
     for (unsigned i = 0; i < field->n; i++) {
         char *end;
         double value = strtod(text, &end);
@@ -72,7 +74,7 @@ static enum status read_numbers(struct efficiencies *row, const struct efficienc
             return error_set(error, STATUS_INVALID,
                              "line %u: %s: expected %u number%s from %g to %g", line, field->key,
                              field->n, field->n > 1 ? "s" : "", field->low, field->high);
-        numbers_of(row, field)[i] = value;
+        efficiencies_numbers_of(row, field)[i] = value;
         text = end;
     }
     if (text[strspn(text, " \t\r")])
@@ -81,8 +83,9 @@ static enum status read_numbers(struct efficiencies *row, const struct efficienc
     return STATUS_OK;
 }
 
-static enum status read_text(struct efficiencies *row, const struct efficiencies_field *field,
-                             const char *text, unsigned line, struct error *error) {
+static enum status efficiencies_read_text(struct efficiencies *row,
+                                          const struct efficiencies_field *field, const char *text,
+                                          unsigned line, struct error *error) {
     size_t n = strlen(text);
     while (n > 0 && strchr(" \t\r", text[n - 1]))
         n--;
@@ -100,7 +103,8 @@ struct efficiencies_reader {
     unsigned line;
 };
 
-static enum status read_line(struct efficiencies_reader *reader, char *line, struct error *error) {
+static enum status efficiencies_read_line(struct efficiencies_reader *reader, char *line,
+                                          struct error *error) {
     char *key = line + strspn(line, " \t\r"), *colon = strchr(key, ':');
     if (*key == '\0' || *key == '#')
         return STATUS_OK;
@@ -126,8 +130,8 @@ static enum status read_line(struct efficiencies_reader *reader, char *line, str
         return error_set(error, STATUS_INVALID, "line %u: a row begins with \"name:\"",
                          reader->line);
     struct efficiencies *row = &reader->rows[reader->n - 1];
-    return field->n ? read_numbers(row, field, value, reader->line, error)
-                    : read_text(row, field, value, reader->line, error);
+    return field->n ? efficiencies_read_numbers(row, field, value, reader->line, error)
+                    : efficiencies_read_text(row, field, value, reader->line, error);
 }
 
 enum status efficiencies_read(const char *text, size_t n_bytes, struct efficiencies *rows,
@@ -144,7 +148,7 @@ enum status efficiencies_read(const char *text, size_t n_bytes, struct efficienc
                              sizeof line - 1);
         memcpy(line, text + at, length);
         line[length] = '\0';
-        TRY(read_line(&reader, line, error));
+        TRY(efficiencies_read_line(&reader, line, error));
         at += length + 1;
     }
     for (size_t i = 0; i < reader.n; i++)
@@ -166,7 +170,7 @@ void efficiencies_write(const struct efficiencies *row, struct buf *out) {
             continue;
         buf_printf(out, "%s:", field->key);
         for (unsigned i = 0; i < field->n; i++)
-            buf_printf(out, " %.4g", numbers_of(&copy, field)[i]);
+            buf_printf(out, " %.4g", efficiencies_numbers_of(&copy, field)[i]);
         buf_puts(out, "\n");
     }
 }

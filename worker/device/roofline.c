@@ -16,7 +16,7 @@ const char *roofline_term_name(enum roofline_term term) {
 }
 
 /* A scale and a zero point of 16 bits and `bits` for each group. */
-static double bytes_of_weight(const struct roofline_shape *shape) {
+static double roofline_bytes_of_weight(const struct roofline_shape *shape) {
     double scales = shape->group ? (16.0 + shape->bits) / shape->group : 0;
     return (shape->bits + scales) / 8;
 }
@@ -41,34 +41,34 @@ void roofline_model(struct roofline_model *model, const struct roofline_shape *s
         .format = shape->bits <= 4   ? EFFICIENCY_4
                   : shape->bits <= 8 ? EFFICIENCY_8
                                      : EFFICIENCY_16,
-        .weight_bytes = bytes_of_weight(shape),
+        .weight_bytes = roofline_bytes_of_weight(shape),
         .kv_bytes = 2 * KV_BYTES * kv_width * shape->n_layers,
     };
 }
 
-static double unit_rate(const struct device *device, double unit) {
+static double roofline_unit_rate(const struct device *device, double unit) {
     const double rates[EFFICIENCY_UNITS] = {device->tensor_ops_s, device->mma_ops_s,
                                             device->int8_ops_s, device->float_ops_s};
     return rates[(unsigned)unit];
 }
 
-static double product_rate(const struct roofline *roofline, enum efficiency_format format,
-                           double n_tokens) {
+static double roofline_product_rate(const struct roofline *roofline, enum efficiency_format format,
+                                    double n_tokens) {
     const struct efficiencies *own = &roofline->efficiencies;
     double share = n_tokens <= FEW_TOKENS   ? own->few[format]
                    : n_tokens <= MID_TOKENS ? own->mid[format]
                                             : own->many[format];
-    return unit_rate(roofline->device, own->unit[format]) * share * roofline->tp;
+    return roofline_unit_rate(roofline->device, own->unit[format]) * share * roofline->tp;
 }
 
 /* Two bounds of which neither waits for the other; near where they meet they disturb each other. */
-static double larger(double a, double b, double exponent) {
+static double roofline_larger(double a, double b, double exponent) {
     return exponent > 0 && a > 0 && b > 0 ? pow(pow(a, exponent) + pow(b, exponent), 1 / exponent)
                                           : fmax(a, b);
 }
 
 /* Experts that a step of n tokens reads: each token chooses n_active of them. */
-static double experts_read(const struct roofline_model *model, double n_tokens) {
+static double roofline_experts_read(const struct roofline_model *model, double n_tokens) {
     if (model->n_experts == 0)
         return 0;
     double missed = pow(1 - (double)model->n_active / model->n_experts, n_tokens);
@@ -76,22 +76,23 @@ static double experts_read(const struct roofline_model *model, double n_tokens) 
 }
 
 /* Small kernels take as long as the device's do, against those of the device that they were measured on. */
-static double small_scale(const struct roofline *roofline) {
+static double roofline_small_scale(const struct roofline *roofline) {
     const struct device *measured = device_find(roofline->efficiencies.device);
     return measured ? roofline->device->kernel_us / measured->kernel_us : 1;
 }
 
-static void add_products(struct roofline_terms *terms, const struct roofline *roofline,
-                         const struct roofline_step *step) {
+static void roofline_add_products(struct roofline_terms *terms, const struct roofline *roofline,
+                                  const struct roofline_step *step) {
     const struct roofline_model *model = &roofline->model;
     const struct efficiencies *own = &roofline->efficiencies;
     double copy = roofline->device->copy_bytes_s * roofline->tp, n = step->n_tokens;
     double read = copy * own->weights[model->format];
-    double rate = product_rate(roofline, model->format, n);
+    double rate = roofline_product_rate(roofline, model->format, n);
     double experts = model->n_experts ? own->experts : 1;
     terms->us[ROOFLINE_WEIGHTS] =
         1e6 * model->weight_bytes *
-        (model->n_weights / read + experts_read(model, n) * model->n_expert / (read * experts));
+        (model->n_weights / read +
+         roofline_experts_read(model, n) * model->n_expert / (read * experts));
     /* One token's products are hidden behind its weights, whatever they run on. */
     if (n > 1)
         terms->us[ROOFLINE_PRODUCTS] =
@@ -100,13 +101,13 @@ static void add_products(struct roofline_terms *terms, const struct roofline *ro
     double head_read = HEAD_BYTES * model->n_head / (copy * own->weights[EFFICIENCY_16]);
     double head_ops = step->n_sampled > 1
                           ? 2 * step->n_sampled * model->n_head /
-                                product_rate(roofline, EFFICIENCY_16, step->n_sampled)
+                                roofline_product_rate(roofline, EFFICIENCY_16, step->n_sampled)
                           : 0;
     terms->us[ROOFLINE_HEAD] = step->n_sampled ? 1e6 * fmax(head_read, head_ops) : 0;
 }
 
-static void add_attention(struct roofline_terms *terms, const struct roofline *roofline,
-                          const struct roofline_step *step) {
+static void roofline_add_attention(struct roofline_terms *terms, const struct roofline *roofline,
+                                   const struct roofline_step *step) {
     const struct roofline_model *model = &roofline->model;
     const struct efficiencies *own = &roofline->efficiencies;
     double shared = roofline->tp < model->n_kv_heads ? roofline->tp : model->n_kv_heads;
@@ -116,12 +117,13 @@ static void add_attention(struct roofline_terms *terms, const struct roofline *r
         of_token * (1 + own->kv_heads * (heads - 1)) / (roofline->device->copy_bytes_s * own->kv);
     terms->us[ROOFLINE_KV] = 1e6 * step->n_keys * read;
     double ops = 4.0 * model->n_heads * model->head_dim * model->n_layers;
-    double rate = unit_rate(roofline->device, own->attend_unit) * own->attend * roofline->tp;
+    double rate =
+        roofline_unit_rate(roofline->device, own->attend_unit) * own->attend * roofline->tp;
     terms->us[ROOFLINE_ATTEND] = 1e6 * step->n_pairs * ops / rate;
 }
 
-static void add_sums(struct roofline_terms *terms, const struct roofline *roofline,
-                     const struct roofline_step *step) {
+static void roofline_add_sums(struct roofline_terms *terms, const struct roofline *roofline,
+                              const struct roofline_step *step) {
     const struct efficiencies *own = &roofline->efficiencies;
     const struct device *device = roofline->device;
     double tp = roofline->tp, n_sums = 2.0 * roofline->model.n_layers + 1;
@@ -141,14 +143,15 @@ void roofline_terms(struct roofline_terms *terms, const struct roofline *rooflin
     *terms = (struct roofline_terms){0};
     if (step->n_tokens == 0)
         return;
-    add_products(terms, roofline, step);
-    add_attention(terms, roofline, step);
-    add_sums(terms, roofline, step);
-    terms->us[ROOFLINE_LAYERS] = own->layer_us * small_scale(roofline) * roofline->model.n_layers;
+    roofline_add_products(terms, roofline, step);
+    roofline_add_attention(terms, roofline, step);
+    roofline_add_sums(terms, roofline, step);
+    terms->us[ROOFLINE_LAYERS] =
+        own->layer_us * roofline_small_scale(roofline) * roofline->model.n_layers;
     terms->us[ROOFLINE_STEP] = own->step_us;
     terms->us[ROOFLINE_SEQS] = own->seq_us * step->n_seqs;
     terms->total_us =
-        larger(terms->us[ROOFLINE_WEIGHTS], terms->us[ROOFLINE_PRODUCTS], own->overlap);
+        roofline_larger(terms->us[ROOFLINE_WEIGHTS], terms->us[ROOFLINE_PRODUCTS], own->overlap);
     for (unsigned i = ROOFLINE_HEAD; i < ROOFLINE_TERMS; i++)
         terms->total_us += terms->us[i];
 }

@@ -14,11 +14,11 @@ static uint32_t max_of(uint32_t a, uint32_t b) {
     return a > b ? a : b;
 }
 
-static uint32_t qkv_dim(const struct decoder *decoder) {
+static uint32_t decoder_qkv_dim(const struct decoder *decoder) {
     return (decoder->shard.heads.n + 2 * decoder->shard.kv_heads.n) * decoder->config.head_dim;
 }
 
-static void close_model(struct family_model *model) {
+static void decoder_close_model(struct family_model *model) {
     struct decoder *decoder = (struct decoder *)model;
     for (uint32_t i = 0; i < decoder->config.n_layers; i++) {
         struct experts *experts = decoder->layers[i].experts;
@@ -35,14 +35,14 @@ static void close_model(struct family_model *model) {
     free(decoder);
 }
 
-static void widest(struct decoder *decoder, const struct feed_forward *ffn) {
+static void decoder_widest_feed_forward(struct decoder *decoder, const struct feed_forward *ffn) {
     decoder->ffn_max = max_of(decoder->ffn_max, ffn->inner.n);
     if (ffn->gate_up.n_parts > 1)
         decoder->split_max = max_of(decoder->split_max, ffn->inner.n);
 }
 
-static enum status fill_facts(struct decoder *decoder, const struct family_options *options,
-                              struct error *error) {
+static enum status decoder_fill_facts(struct decoder *decoder, const struct family_options *options,
+                                      struct error *error) {
     const struct model_config *config = &decoder->config;
     const struct shard *shard = &decoder->shard;
     uint64_t block_bytes = (uint64_t)2 * shard->kv_heads.n * config->head_dim * KV_BLOCK_TOKENS *
@@ -53,9 +53,9 @@ static enum status fill_facts(struct decoder *decoder, const struct family_optio
     for (uint32_t i = 0; i < config->n_layers; i++) {
         const struct decoder_layer *layer = &decoder->layers[i];
         if (!layer->experts)
-            widest(decoder, &layer->ffn);
+            decoder_widest_feed_forward(decoder, &layer->ffn);
         else if (config->moe.shared_dim)
-            widest(decoder, &layer->experts->shared);
+            decoder_widest_feed_forward(decoder, &layer->experts->shared);
     }
     uint32_t inner = max_of(decoder->ffn_max, decoder->expert_inner.n);
     uint32_t context = config->context;
@@ -66,7 +66,7 @@ static enum status fill_facts(struct decoder *decoder, const struct family_optio
         .n_layers = config->n_layers,
         .block_bytes = (uint32_t)block_bytes,
         .context = context,
-        .max_dim = max_of(max_of(config->dim, inner), qkv_dim(decoder)),
+        .max_dim = max_of(max_of(config->dim, inner), decoder_qkv_dim(decoder)),
         .dim = config->dim,
         .n_heads = shard->heads.n,
         .n_kv_heads = shard->kv_heads.n,
@@ -80,8 +80,9 @@ static enum status fill_facts(struct decoder *decoder, const struct family_optio
     return rotary_variants(config, context, &decoder->head.facts, error);
 }
 
-static enum status open_model(const struct family *family, const struct family_options *options,
-                              struct family_model **model, struct error *error) {
+static enum status decoder_open_model(const struct family *family,
+                                      const struct family_options *options,
+                                      struct family_model **model, struct error *error) {
     const struct model_config *config = &options->model->config;
     TRY(model_check_tensors(options->model, error));
     struct decoder *decoder =
@@ -99,15 +100,15 @@ static enum status open_model(const struct family *family, const struct family_o
     if (status == STATUS_OK)
         status = decoder_list(decoder, options->model, error);
     if (status == STATUS_OK)
-        status = fill_facts(decoder, options, error);
+        status = decoder_fill_facts(decoder, options, error);
     if (status != STATUS_OK)
-        close_model(&decoder->head);
+        decoder_close_model(&decoder->head);
     else
         *model = &decoder->head;
     return status;
 }
 
-/* Room for what normalise_head() works with, of n rows at once. */
+/* Room for what decoder_normalise_head() works with, of n rows at once. */
 struct head_rows {
     uint32_t n;
     float *scale;        /* owned (vocab.n) */
@@ -118,7 +119,7 @@ struct head_rows {
     struct constants placed; /* (n, dim) */
 };
 
-static void head_rows_fini(struct head_rows *work) {
+static void decoder_head_rows_fini(struct head_rows *work) {
     constants_fini(&work->placed);
     free(work->scale);
     free(work->rows);
@@ -127,7 +128,7 @@ static void head_rows_fini(struct head_rows *work) {
     free(work->zeros);
 }
 
-static enum status head_rows_init(struct head_rows *work, const struct decoder *decoder) {
+static enum status decoder_head_rows_init(struct head_rows *work, const struct decoder *decoder) {
     size_t dim = decoder->config.dim;
     uint32_t n = decoder->max_tokens < 64 ? decoder->max_tokens : 64;
     ASSERT(n > 0);
@@ -144,8 +145,8 @@ static enum status head_rows_init(struct head_rows *work, const struct decoder *
 
 /* The lengths of rows [begin, begin + n), turned over. One sequence holds them all: they are no
  * tokens that anything is computed for. */
-static enum status scale_rows(const struct decoder *decoder, const struct weight *head,
-                              struct head_rows *work, uint32_t begin, uint32_t n) {
+static enum status decoder_scale_rows(const struct decoder *decoder, const struct weight *head,
+                                      struct head_rows *work, uint32_t begin, uint32_t n) {
     const struct kernels *kernels = decoder->kernels;
     size_t dim = decoder->config.dim;
     for (uint32_t i = 0; i < n; i++)
@@ -174,20 +175,20 @@ static enum status scale_rows(const struct decoder *decoder, const struct weight
 
 /* Baichuan 2's head: logits are of rows of length 1. The rows stay as the file has them; the
  * outputs are divided by their lengths instead. */
-static enum status normalise_head(struct decoder *decoder, struct error *error) {
+static enum status decoder_normalise_head(struct decoder *decoder, struct error *error) {
     const struct model_config *config = &decoder->config;
     struct weight *head = config->tied_head ? &decoder->embedding : &decoder->own_head;
     uint32_t n_rows = decoder->shard.vocab.n;
     struct head_rows work;
-    enum status status = head_rows_init(&work, decoder);
+    enum status status = decoder_head_rows_init(&work, decoder);
     for (uint32_t begin = 0, n; status == STATUS_OK && begin < n_rows; begin += n) {
         n = n_rows - begin < work.n ? n_rows - begin : work.n;
-        status = scale_rows(decoder, head, &work, begin, n);
+        status = decoder_scale_rows(decoder, head, &work, begin, n);
     }
     if (status == STATUS_OK)
         status =
             constants_put(&decoder->head_scale, decoder->kernels, decoder->ctx, work.scale, n_rows);
-    head_rows_fini(&work);
+    decoder_head_rows_fini(&work);
     if (status != STATUS_OK)
         return error_set(error, status, "%s: the head's norms: %s", config->name,
                          status_name(status));
@@ -195,7 +196,7 @@ static enum status normalise_head(struct decoder *decoder, struct error *error) 
     return STATUS_OK;
 }
 
-static enum status place_slopes(struct decoder *decoder) {
+static enum status decoder_place_slopes(struct decoder *decoder) {
     const struct range *heads = &decoder->shard.heads;
     float *slopes = calloc(heads->n, sizeof *slopes);
     if (!slopes)
@@ -218,10 +219,10 @@ static enum status decoder_prepare(struct family_model *model, const struct kern
     TRY(rotary_init(&decoder->rotary, config, &model->facts, error));
     decoder->rotary.rope.norm_eps = config->norm_eps;
     if (rotary_put(&decoder->rotary, kernels, ctx) != STATUS_OK ||
-        (config->alibi && place_slopes(decoder) != STATUS_OK))
+        (config->alibi && decoder_place_slopes(decoder) != STATUS_OK))
         return error_set(error, STATUS_NOMEM, "%s: no memory for its positions", config->name);
     if (config->head_norm)
-        TRY(normalise_head(decoder, error));
+        TRY(decoder_normalise_head(decoder, error));
     snprintf(model->numerics, sizeof model->numerics, "%s v1 kv %s rope %016llx",
              model->family->name, model->facts.kv_format == KV_F32 ? "f32" : "f16",
              (unsigned long long)decoder->rotary.hash);
@@ -229,8 +230,8 @@ static enum status decoder_prepare(struct family_model *model, const struct kern
 }
 
 const struct family_network family_decoder = {
-    .open = open_model,
-    .close = close_model,
+    .open = decoder_open_model,
+    .close = decoder_close_model,
     .scratch_bytes = decoder_scratch_bytes,
     .prepare = decoder_prepare,
     .forward = decoder_forward,

@@ -23,43 +23,47 @@ struct layout {
     size_t n;      /* all of it */
 };
 
-static size_t place(size_t *at, size_t n) {
+static size_t decoder_scratch_place(size_t *at, size_t n) {
     size_t begin = *at;
     *at += (n + 15) / 16 * 16; /* 64 bytes */
     return begin;
 }
 
-static struct layout layout_of(const struct decoder *decoder, const struct kernels *kernels,
-                               uint32_t n_tokens, uint32_t n_rows) {
+static struct layout decoder_layout_of(const struct decoder *decoder, const struct kernels *kernels,
+                                       uint32_t n_tokens, uint32_t n_rows) {
     const struct model_config *config = &decoder->config;
     const struct shard *shard = &decoder->shard;
     size_t n = n_tokens;
     struct layout layout = {0};
     size_t at = 0;
-    layout.x = place(&at, n * config->dim);
-    layout.normed = place(&at, n * config->dim);
-    layout.qkv = place(&at, n * (shard->heads.n + 2 * shard->kv_heads.n) * config->head_dim);
-    layout.attn = place(&at, n * shard->heads.n * config->head_dim);
-    layout.ffn = place(&at, n * decoder->ffn_max);
-    layout.split = place(&at, n * 2 * decoder->split_max);
+    layout.x = decoder_scratch_place(&at, n * config->dim);
+    layout.normed = decoder_scratch_place(&at, n * config->dim);
+    layout.qkv =
+        decoder_scratch_place(&at, n * (shard->heads.n + 2 * shard->kv_heads.n) * config->head_dim);
+    layout.attn = decoder_scratch_place(&at, n * shard->heads.n * config->head_dim);
+    layout.ffn = decoder_scratch_place(&at, n * decoder->ffn_max);
+    layout.split = decoder_scratch_place(&at, n * 2 * decoder->split_max);
     if (config->moe.n_experts) {
-        layout.mixed = place(&at, n * config->dim);
-        layout.shared = place(&at, n * config->dim);
-        layout.routes = place(&at, n * (config->moe.n_experts + 1));
-        layout.chosen = place(&at, n * config->moe.n_active);
-        layout.shares = place(&at, n * config->moe.n_active);
-        layout.moe = place(&at, kernels->moe_scratch(n_tokens, config->moe.n_active, config->dim,
-                                                     decoder->expert_inner.n));
+        layout.mixed = decoder_scratch_place(&at, n * config->dim);
+        layout.shared = decoder_scratch_place(&at, n * config->dim);
+        layout.routes = decoder_scratch_place(&at, n * (config->moe.n_experts + 1));
+        layout.chosen = decoder_scratch_place(&at, n * config->moe.n_active);
+        layout.shares = decoder_scratch_place(&at, n * config->moe.n_active);
+        layout.moe =
+            decoder_scratch_place(&at, kernels->moe_scratch(n_tokens, config->moe.n_active,
+                                                            config->dim, decoder->expert_inner.n));
     }
-    layout.last = place(&at, (size_t)n_rows * config->dim);
-    layout.part = place(&at, shard->n_ranks > 1 ? (size_t)n_rows * shard->vocab.n : 0);
+    layout.last = decoder_scratch_place(&at, (size_t)n_rows * config->dim);
+    layout.part =
+        decoder_scratch_place(&at, shard->n_ranks > 1 ? (size_t)n_rows * shard->vocab.n : 0);
     layout.n = at;
     return layout;
 }
 
 size_t decoder_scratch_bytes(const struct family_model *model, const struct kernels *kernels,
                              uint32_t n_tokens, uint32_t n_rows) {
-    return layout_of((const struct decoder *)model, kernels, n_tokens, n_rows).n * sizeof(float);
+    return decoder_layout_of((const struct decoder *)model, kernels, n_tokens, n_rows).n *
+           sizeof(float);
 }
 
 /* What a pass hands from layer to layer. */
@@ -76,22 +80,22 @@ struct pass {
 /* Where a rank writes what it adds to the residual stream, and how. Rank 0 adds it to the stream at once, and the others write it
  * there alone, so that one sum over the ranks is the new stream; or, where it crosses rounded, which must not happen to the stream,
  * all ranks write it beside that. */
-struct part {
+struct decoder_part {
     float *at;
     enum epilogue epilogue;
 };
 
 /* `beside` is free until the layer's next norm. */
-static struct part part_of(const struct pass *pass, float *beside) {
+static struct decoder_part decoder_part_of(const struct pass *pass, float *beside) {
     const struct comm *comm = pass->decoder->comm;
     if (comm && comm->rounds)
-        return (struct part){beside, EPILOGUE_NONE};
+        return (struct decoder_part){beside, EPILOGUE_NONE};
     bool adds = pass->decoder->shard.rank == 0;
-    return (struct part){pass->base + pass->at.x, adds ? EPILOGUE_ADD : EPILOGUE_NONE};
+    return (struct decoder_part){pass->base + pass->at.x, adds ? EPILOGUE_ADD : EPILOGUE_NONE};
 }
 
 /* The ranks' parts come to the stream; false when the group is lost. */
-static bool reduce(const struct pass *pass, float *part) {
+static bool decoder_reduce(const struct pass *pass, float *part) {
     struct comm *comm = pass->decoder->comm;
     size_t n = (size_t)pass->n_tokens * pass->decoder->config.dim;
     float *x = pass->base + pass->at.x;
@@ -101,14 +105,14 @@ static bool reduce(const struct pass *pass, float *part) {
                       : comm->kind->add_parts(comm, x, part, n)) == STATUS_OK;
 }
 
-static void run_joined(const struct pass *pass, float *out, size_t stride, const float *x,
-                       const struct joined *joined) {
+static void decoder_run_joined(const struct pass *pass, float *out, size_t stride, const float *x,
+                               const struct joined *joined) {
     for (uint32_t i = 0; i < joined->n_parts; i++)
         pass->kernels->linear(pass->ctx, out + (joined->n_parts > 1 ? joined->begin[i] : 0), stride,
                               x, &joined->weights[i], pass->n_tokens, EPILOGUE_NONE);
 }
 
-static bool attention(const struct pass *pass, uint32_t index) {
+static bool decoder_attention(const struct pass *pass, uint32_t index) {
     const struct decoder *decoder = pass->decoder;
     const struct decoder_layer *layer = &decoder->layers[index];
     const struct model_config *config = &decoder->config;
@@ -129,20 +133,20 @@ static bool attention(const struct pass *pass, uint32_t index) {
     uint32_t window = index >= config->window_layer_begin ? config->window : 0;
 
     k->norm(pass->ctx, normed, x, layer->attn_norm, config->norm_eps, pass->n_tokens, config->dim);
-    run_joined(pass, qkv, width, normed, &layer->qkv);
+    decoder_run_joined(pass, qkv, width, normed, &layer->qkv);
     k->rope_kv(pass->ctx, qkv, step->batch, &rope, &kv);
     if (step->layers_done && !decoder->comm)
         step->layers_done(step->context, index, index + 1);
     k->attend(pass->ctx, attn, qkv, step->batch, &kv, 1.0f / sqrtf((float)facts->head_dim),
               decoder->slopes.at, window);
-    struct part part = part_of(pass, normed);
+    struct decoder_part part = decoder_part_of(pass, normed);
     k->linear(pass->ctx, part.at, config->dim, attn, &layer->out, pass->n_tokens, part.epilogue);
-    return reduce(pass, part.at);
+    return decoder_reduce(pass, part.at);
 }
 
 /* out (+)= the layer of normed. */
-static void feed_forward(const struct pass *pass, float *out, const struct feed_forward *ffn,
-                         enum epilogue epilogue) {
+static void decoder_feed_forward(const struct pass *pass, float *out,
+                                 const struct feed_forward *ffn, enum epilogue epilogue) {
     const struct kernels *k = pass->kernels;
     const float *normed = pass->base + pass->at.normed;
     float *inner = pass->base + pass->at.ffn, *gate = pass->base + pass->at.split;
@@ -162,8 +166,8 @@ static void feed_forward(const struct pass *pass, float *out, const struct feed_
 }
 
 /* Chosen experts and, by its own gate, the one that all tokens take. */
-static void mixture(const struct pass *pass, const struct part *part,
-                    const struct experts *experts) {
+static void decoder_mixture(const struct pass *pass, const struct decoder_part *part,
+                            const struct experts *experts) {
     const struct decoder *decoder = pass->decoder;
     const struct model_config *config = &decoder->config;
     const struct kernels *k = pass->kernels;
@@ -183,34 +187,35 @@ static void mixture(const struct pass *pass, const struct part *part,
     if (config->moe.shared_dim) {
         float *gates = routes + (size_t)n * n_experts;
         k->linear(pass->ctx, gates, 1, normed, &experts->shared_router, n, EPILOGUE_NONE);
-        feed_forward(pass, shared, &experts->shared, EPILOGUE_NONE);
+        decoder_feed_forward(pass, shared, &experts->shared, EPILOGUE_NONE);
         k->add_gated(pass->ctx, mixed, shared, gates, n, dim);
     }
     if (adds)
         k->add_gated(pass->ctx, part->at, mixed, NULL, n, dim);
 }
 
-static bool run_layer(const struct pass *pass, uint32_t index) {
+static bool decoder_run_layer(const struct pass *pass, uint32_t index) {
     const struct decoder_layer *layer = &pass->decoder->layers[index];
     const struct model_config *config = &pass->decoder->config;
     float *x = pass->base + pass->at.x, *normed = pass->base + pass->at.normed;
-    if (!attention(pass, index))
+    if (!decoder_attention(pass, index))
         return false;
     pass->kernels->norm(pass->ctx, normed, x, layer->ffn_norm, config->norm_eps, pass->n_tokens,
                         config->dim);
     /* Of several ranks all have written theirs. Nothing stands between a sum and its norm, which ranks may compute as one. */
     if (pass->step->layers_done && pass->decoder->comm)
         pass->step->layers_done(pass->step->context, index, index + 1);
-    struct part part = part_of(pass, layer->experts ? pass->base + pass->at.mixed : normed);
+    struct decoder_part part =
+        decoder_part_of(pass, layer->experts ? pass->base + pass->at.mixed : normed);
     if (layer->experts)
-        mixture(pass, &part, layer->experts);
+        decoder_mixture(pass, &part, layer->experts);
     else
-        feed_forward(pass, part.at, &layer->ffn, part.epilogue);
-    return reduce(pass, part.at);
+        decoder_feed_forward(pass, part.at, &layer->ffn, part.epilogue);
+    return decoder_reduce(pass, part.at);
 }
 
 /* Only rows that choose a token need the last norm and the head. False when the group is lost. */
-static bool head(const struct pass *pass) {
+static bool decoder_run_head(const struct pass *pass) {
     const struct decoder *decoder = pass->decoder;
     const struct model_config *config = &decoder->config;
     const struct kernels *k = pass->kernels;
@@ -234,15 +239,15 @@ void decoder_forward(struct family_model *model, const struct family_step *step)
         .kernels = decoder->kernels,
         .ctx = decoder->ctx,
         .step = step,
-        .at = layout_of(decoder, decoder->kernels, step->batch->n_tokens, step->n_rows),
+        .at = decoder_layout_of(decoder, decoder->kernels, step->batch->n_tokens, step->n_rows),
         .base = step->scratch,
         .n_tokens = step->batch->n_tokens};
     float *x = pass.base + pass.at.x;
     pass.kernels->embed(pass.ctx, x, &decoder->embedding, step->batch, decoder->shard.vocab.begin);
-    bool whole = reduce(&pass, x);
+    bool whole = decoder_reduce(&pass, x);
     for (uint32_t i = 0; whole && i < decoder->config.n_layers; i++)
-        whole = run_layer(&pass, i);
+        whole = decoder_run_layer(&pass, i);
     if (whole && step->n_rows > 0)
-        whole = head(&pass);
+        whole = decoder_run_head(&pass);
     (void)whole; /* whoever runs the group asks its comm */
 }

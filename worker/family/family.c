@@ -51,7 +51,7 @@ const struct family family_table[] = {
     {NULL, NULL},
 };
 
-static void check_hooks(const struct family *family) {
+static void family_check_hooks(const struct family *family) {
     const struct family_network *network = family->network;
     ASSERT(network->open && network->close);
     ASSERT(network->scratch_bytes && network->prepare);
@@ -60,7 +60,7 @@ static void check_hooks(const struct family *family) {
 
 const struct family *family_find(const char *name) {
     for (const struct family *row = family_table; row->name; row++) {
-        check_hooks(row);
+        family_check_hooks(row);
         if (strcmp(row->name, name) == 0)
             return row;
     }

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-static enum rope_layout layout_of(enum config_rope layout) {
+static enum rope_layout rotary_layout_of(enum config_rope layout) {
     switch (layout) {
     case CONFIG_ROPE_HALF_SPLIT:
         return ROPE_HALF_SPLIT;
@@ -49,7 +49,7 @@ enum status rotary_variants(const struct model_config *config, uint32_t context,
  * 1) - 1 is 2^(v + 1) - 1 for prompts of up to S 2^v tokens. Dynamic: transformers' formula takes
  * the length n of the prompt; here longer prompts than S all take that of the model's longest,
  * whatever a worker has memory for: keys are handed between workers. */
-static double base_of(const struct model_config *config, uint32_t variant) {
+static double rotary_base_of(const struct model_config *config, uint32_t variant) {
     double dims = config->rope.dims, alpha = 1;
     if (variant > 0 && config->rope.scaling == CONFIG_SCALING_QWEN_NTK)
         alpha = exp2(variant + 1.0) - 1;
@@ -61,7 +61,7 @@ static double base_of(const struct model_config *config, uint32_t variant) {
 
 /* Llama 3.1: wavelengths longer than S / low_factor are stretched by `factor`, those shorter than S
  * / high_factor stay, and between the two there is a ramp. */
-static double llama3(const struct model_config *config, double frequency) {
+static double rotary_llama3(const struct model_config *config, double frequency) {
     double turns = config->rope.original_context * frequency / (2 * M_PI);
     double low = config->rope.low_factor, high = config->rope.high_factor;
     if (turns < low)
@@ -73,16 +73,16 @@ static double llama3(const struct model_config *config, double frequency) {
 }
 
 /* The (fractional) pair that turns `turns` times within the original context. */
-static double yarn_pair(const struct model_config *config, double turns) {
+static double rotary_yarn_pair(const struct model_config *config, double turns) {
     return config->rope.dims * log(config->rope.original_context / (turns * 2 * M_PI)) /
            (2 * log(config->rope.theta));
 }
 
 /* YaRN: pairs that turn more than beta_fast times stay, those that turn less than beta_slow times
  * are stretched, with a ramp over whole pairs between them. */
-static double yarn(const struct model_config *config, double frequency, uint32_t pair) {
-    double low = floor(yarn_pair(config, config->rope.beta_fast));
-    double high = ceil(yarn_pair(config, config->rope.beta_slow));
+static double rotary_yarn(const struct model_config *config, double frequency, uint32_t pair) {
+    double low = floor(rotary_yarn_pair(config, config->rope.beta_fast));
+    double high = ceil(rotary_yarn_pair(config, config->rope.beta_slow));
     low = low > 0 ? low : 0;
     high = high < config->rope.dims - 1 ? high : config->rope.dims - 1;
     if (high == low)
@@ -92,22 +92,22 @@ static double yarn(const struct model_config *config, double frequency, uint32_t
     return frequency / config->rope.factor * ramp + frequency * (1 - ramp);
 }
 
-static double frequency_of(const struct model_config *config, double base, uint32_t pair) {
+static double rotary_frequency_of(const struct model_config *config, double base, uint32_t pair) {
     uint32_t wave_dims = config->rope.wave_dims ? config->rope.wave_dims : config->rope.dims;
     double frequency = pow(base, -2.0 * pair / wave_dims);
     switch (config->rope.scaling) {
     case CONFIG_SCALING_LINEAR:
         return frequency / config->rope.factor;
     case CONFIG_SCALING_LLAMA3:
-        return llama3(config, frequency);
+        return rotary_llama3(config, frequency);
     case CONFIG_SCALING_YARN:
-        return yarn(config, frequency, pair);
+        return rotary_yarn(config, frequency, pair);
     default:
         return frequency;
     }
 }
 
-static double amplitude_of(const struct model_config *config) {
+static double rotary_amplitude_of(const struct model_config *config) {
     if (config->rope.scaling != CONFIG_SCALING_YARN)
         return 1;
     if (config->rope.attention_factor > 0)
@@ -115,15 +115,15 @@ static double amplitude_of(const struct model_config *config) {
     return config->rope.factor > 1 ? 0.1 * log(config->rope.factor) + 1 : 1;
 }
 
-static void fill(struct rotary *rotary, const struct model_config *config, uint32_t variant,
-                 uint32_t n_positions) {
+static void rotary_fill_table(struct rotary *rotary, const struct model_config *config,
+                              uint32_t variant, uint32_t n_positions) {
     uint32_t half = config->rope.dims / 2;
-    double base = base_of(config, variant);
-    double amplitude = amplitude_of(config);
+    double base = rotary_base_of(config, variant);
+    double amplitude = rotary_amplitude_of(config);
     float *cosines = rotary->cos + (size_t)variant * n_positions * half;
     float *sines = rotary->sin + (size_t)variant * n_positions * half;
     for (uint32_t i = 0; i < half; i++) {
-        double frequency = frequency_of(config, base, i);
+        double frequency = rotary_frequency_of(config, base, i);
         for (uint32_t position = 0; position < n_positions; position++) {
             cosines[(size_t)position * half + i] = (float)(amplitude * cos(position * frequency));
             sines[(size_t)position * half + i] = (float)(amplitude * sin(position * frequency));
@@ -132,8 +132,8 @@ static void fill(struct rotary *rotary, const struct model_config *config, uint3
 }
 
 /* Qwen-1's logn attention: with p = position + 1 and S the trained length, ln p / ln S past S. */
-static enum status fill_logn(struct rotary *rotary, const struct model_config *config,
-                             uint32_t n_positions) {
+static enum status rotary_fill_logn(struct rotary *rotary, const struct model_config *config,
+                                    uint32_t n_positions) {
     double trained = config->rope.original_context;
     rotary->q_scale = calloc(n_positions, sizeof(float));
     if (!rotary->q_scale)
@@ -149,9 +149,9 @@ enum status rotary_init(struct rotary *rotary, const struct model_config *config
                         const struct family_facts *facts, struct error *error) {
     uint32_t n_positions = facts->context, n_variants = facts->n_variants;
     memset(rotary, 0, sizeof *rotary);
-    rotary->rope.layout = layout_of(config->rope.layout);
+    rotary->rope.layout = rotary_layout_of(config->rope.layout);
     rotary->rope.n_variants = n_variants;
-    enum status status = config->logn ? fill_logn(rotary, config, n_positions) : STATUS_OK;
+    enum status status = config->logn ? rotary_fill_logn(rotary, config, n_positions) : STATUS_OK;
     if (rotary->rope.layout != ROPE_NONE) {
         size_t n = (size_t)n_variants * n_positions * (config->rope.dims / 2);
         rotary->cos = calloc(n, sizeof(float));
@@ -160,7 +160,7 @@ enum status rotary_init(struct rotary *rotary, const struct model_config *config
         if (!rotary->cos || !rotary->sin)
             status = STATUS_NOMEM;
         for (uint32_t v = 0; status == STATUS_OK && v < n_variants; v++)
-            fill(rotary, config, v, n_positions);
+            rotary_fill_table(rotary, config, v, n_positions);
         rotary->rope.dims = config->rope.dims;
         rotary->rope.cos = rotary->cos;
         rotary->rope.sin = rotary->sin;
@@ -179,8 +179,9 @@ enum status rotary_init(struct rotary *rotary, const struct model_config *config
     return STATUS_OK;
 }
 
-static enum status move(struct constants *placed, const struct kernels *kernels,
-                        struct kernels_ctx *ctx, float **table, size_t n, const float **of_rope) {
+static enum status rotary_move_to_kernels(struct constants *placed, const struct kernels *kernels,
+                                          struct kernels_ctx *ctx, float **table, size_t n,
+                                          const float **of_rope) {
     if (!*table)
         return STATUS_OK;
     TRY(constants_put(placed, kernels, ctx, *table, n));
@@ -194,9 +195,12 @@ enum status rotary_put(struct rotary *rotary, const struct kernels *kernels,
                        struct kernels_ctx *ctx) {
     struct rope *rope = &rotary->rope;
     struct constants *placed = rotary->placed;
-    TRY(move(&placed[0], kernels, ctx, &rotary->cos, rotary->n_angles, &rope->cos));
-    TRY(move(&placed[1], kernels, ctx, &rotary->sin, rotary->n_angles, &rope->sin));
-    return move(&placed[2], kernels, ctx, &rotary->q_scale, rotary->n_q_scales, &rope->q_scale);
+    TRY(rotary_move_to_kernels(&placed[0], kernels, ctx, &rotary->cos, rotary->n_angles,
+                               &rope->cos));
+    TRY(rotary_move_to_kernels(&placed[1], kernels, ctx, &rotary->sin, rotary->n_angles,
+                               &rope->sin));
+    return rotary_move_to_kernels(&placed[2], kernels, ctx, &rotary->q_scale, rotary->n_q_scales,
+                                  &rope->q_scale);
 }
 
 void rotary_fini(struct rotary *rotary) {

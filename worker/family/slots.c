@@ -20,7 +20,7 @@ void slots_fini(struct slots *slots) {
     memset(slots, 0, sizeof *slots);
 }
 
-static enum status no_memory(struct error *error) {
+static enum status slots_no_memory(struct error *error) {
     return error_set(error, STATUS_NOMEM, "no memory for the list of tensors");
 }
 
@@ -32,19 +32,19 @@ static enum status slots_add(struct slots *slots, const char *name, struct slot 
         uint32_t size = slots->size ? 2 * slots->size : 64;
         struct slot *grown = realloc(slots->slots, size * sizeof *grown);
         if (!grown)
-            return no_memory(error);
+            return slots_no_memory(error);
         slots->slots = grown;
         slots->size = size;
     }
     char *copy = arena_copy(&slots->arena, name, strlen(name));
     if (!copy)
-        return no_memory(error);
+        return slots_no_memory(error);
     *slot = &slots->slots[slots->n++];
     **slot = (struct slot){.name = copy};
     return STATUS_OK;
 }
 
-static struct weight_tensor tensor_of(const struct tensor_matrix *matrix) {
+static struct weight_tensor slots_tensor_of(const struct tensor_matrix *matrix) {
     const struct tensor *scales = matrix->scales, *zeros = matrix->zeros;
     return (struct weight_tensor){
         .format = matrix->format,
@@ -70,12 +70,12 @@ enum status slots_matrix(struct slots *slots, const struct model *model, struct 
     struct weight_part *parts = arena_alloc(&slots->arena, n_parts * sizeof *parts);
     struct weight_tensor *tensors = arena_alloc(&slots->arena, n_parts * sizeof *tensors);
     if (!parts || !tensors)
-        return no_memory(error);
+        return slots_no_memory(error);
     for (uint32_t i = 0; i < n_parts; i++) {
         struct tensor_matrix matrix;
         TRY(tensors_matrix(&model->tensors, rows[i].stem, rows[i].n_all, inputs->n_all, &matrix,
                            error));
-        tensors[i] = tensor_of(&matrix);
+        tensors[i] = slots_tensor_of(&matrix);
         parts[i] = (struct weight_part){.tensor = &tensors[i],
                                         .row_begin = rows[i].row_begin,
                                         .n_rows = rows[i].n_rows,
@@ -109,14 +109,14 @@ enum status slots_mergeable(const struct model *model, const struct slot_rows *r
     return STATUS_OK;
 }
 
-static enum status add_vector(struct slots *slots, const char *name, const float **vector,
-                              uint32_t n, uint32_t n_pieces, struct slot_piece **pieces,
-                              struct error *error) {
+static enum status slots_add_vector(struct slots *slots, const char *name, const float **vector,
+                                    uint32_t n, uint32_t n_pieces, struct slot_piece **pieces,
+                                    struct error *error) {
     struct slot *slot;
     TRY(slots_add(slots, name, &slot, error));
     *pieces = arena_alloc(&slots->arena, n_pieces * sizeof **pieces);
     if (!*pieces)
-        return no_memory(error);
+        return slots_no_memory(error);
     slot->kind = SLOT_VECTOR;
     slot->vector = vector;
     slot->n = n;
@@ -125,7 +125,7 @@ static enum status add_vector(struct slots *slots, const char *name, const float
     return STATUS_OK;
 }
 
-static struct slot_piece piece_of(const struct tensor *tensor) {
+static struct slot_piece slots_piece_of(const struct tensor *tensor) {
     return (struct slot_piece){
         .format = tensor->format, .data = tensor->data, .n_bytes = (size_t)tensor->n_bytes};
 }
@@ -135,8 +135,8 @@ enum status slots_vector(struct slots *slots, const struct model *model, const f
     struct slot_piece *pieces;
     const struct tensor *tensor;
     TRY(tensors_get(&model->tensors, name, 0, n, &tensor, error));
-    TRY(add_vector(slots, name, vector, n, 1, &pieces, error));
-    pieces[0] = piece_of(tensor);
+    TRY(slots_add_vector(slots, name, vector, n, 1, &pieces, error));
+    pieces[0] = slots_piece_of(tensor);
     pieces[0].n = n;
     pieces[0].out_step = 1;
     return STATUS_OK;
@@ -154,8 +154,8 @@ enum status slots_bias(struct slots *slots, const struct model *model, const flo
             continue;
         TRY(tensors_get(&model->tensors, name, 0, rows[i].n_all, &tensor, error));
         if (!pieces)
-            TRY(add_vector(slots, name, vector, n, n_parts, &pieces, error));
-        pieces[i] = piece_of(tensor);
+            TRY(slots_add_vector(slots, name, vector, n, n_parts, &pieces, error));
+        pieces[i] = slots_piece_of(tensor);
         pieces[i].begin = rows[i].row_begin;
         pieces[i].n = rows[i].n_rows;
         pieces[i].out_begin = rows[i].out_begin;

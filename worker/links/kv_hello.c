@@ -9,14 +9,14 @@
 #include <stdio.h>
 #include <string.h>
 
-static void say_open(const struct kv_link *peer, const struct transport *transport) {
+static void kv_hello_say_open(const struct kv_link *peer, const struct transport *transport) {
     char name[2 * MESSAGE_NAME_MAX];
     log_info("kv link open", "peer=%s transport=%s accepted=%d",
              log_text(name, sizeof name, peer->name), transport->name, peer->accepted);
 }
 
-static struct message hello_of(const struct kv_links *kv, enum message_type type,
-                               const char *transport) {
+static struct message kv_hello_of(const struct kv_links *kv, enum message_type type,
+                                  const char *transport) {
     struct message message = {.type = type,
                               .u.kv_hello = {.major = PROTO_MAJOR,
                                              .minor = PROTO_MINOR,
@@ -32,7 +32,7 @@ static struct message hello_of(const struct kv_links *kv, enum message_type type
 }
 
 /* Answers NULL, or why we cannot work with them. */
-static const char *mismatch(const struct kv_links *kv, const struct kv_hello *hello) {
+static const char *kv_hello_mismatch(const struct kv_links *kv, const struct kv_hello *hello) {
     if (hello->major != PROTO_MAJOR)
         return "the peer speaks another version of the protocol";
     if (memcmp(hello->layout_fp, kv->self.layout_fp, sizeof hello->layout_fp) != 0)
@@ -52,8 +52,8 @@ static void kv_hello_refuse(struct kv_links *kv, uint32_t link, const struct kv_
 }
 
 /* What they offer, or the fallback where that does not reach and nobody insists. */
-static enum status open_receiver(struct kv_links *kv, const struct kv_hello *hello,
-                                 struct kv_link *peer, struct error *error) {
+static enum status kv_hello_open_receiver(struct kv_links *kv, const struct kv_hello *hello,
+                                          struct kv_link *peer, struct error *error) {
     const struct transport *transport = transport_find(hello->transport);
     enum status status = STATUS_UNSUPPORTED;
     if (transport)
@@ -69,7 +69,7 @@ static enum status open_receiver(struct kv_links *kv, const struct kv_hello *hel
 void kv_hello_accept(struct kv_links *kv, uint64_t now_ns, uint32_t link,
                      const struct kv_hello *hello) {
     struct error error;
-    const char *why = mismatch(kv, hello);
+    const char *why = kv_hello_mismatch(kv, hello);
     struct kv_link *peer = kv_link_take(kv);
     if (why || !peer) {
         kv_hello_refuse(kv, link, hello, why ? why : "too many KV links");
@@ -79,26 +79,26 @@ void kv_hello_accept(struct kv_links *kv, uint64_t now_ns, uint32_t link,
                              .incarnation = hello->incarnation,
                              .until_ns = now_ns + KV_LINKS_ALIVE_NS};
     memcpy(peer->name, hello->name, sizeof peer->name);
-    if (open_receiver(kv, hello, peer, &error) != STATUS_OK) {
+    if (kv_hello_open_receiver(kv, hello, peer, &error) != STATUS_OK) {
         kv_link_forget(peer);
         kv_hello_refuse(kv, link, hello, error.text);
         return;
     }
     const char *transport = peer->receiver->transport->name;
-    struct message message = hello_of(kv, MESSAGE_KV_WELCOME, transport);
+    struct message message = kv_hello_of(kv, MESSAGE_KV_WELCOME, transport);
     peer->link = link;
     if (bus_send(kv->bus, link, &message) != STATUS_OK) {
         kv_link_drop(kv, now_ns, peer, "the welcome cannot be sent");
         return;
     }
     peer->ready = true;
-    say_open(peer, peer->receiver->transport);
+    kv_hello_say_open(peer, peer->receiver->transport);
     engine_kv_open(kv->engine, now_ns, link_kv(link), peer->name, peer->incarnation,
                    KV_LINKS_CREDITS, true);
 }
 
-static enum status open_sender(struct kv_links *kv, struct kv_link *peer, const char *name,
-                               const struct transport_place *to, struct error *error) {
+static enum status kv_hello_open_sender(struct kv_links *kv, struct kv_link *peer, const char *name,
+                                        const struct transport_place *to, struct error *error) {
     const struct transport *transport = transport_choose(name, &kv->self.place, to);
     if (!transport)
         return error_set(error, STATUS_UNSUPPORTED, "transport %s cannot reach the peer", name);
@@ -108,7 +108,7 @@ static enum status open_sender(struct kv_links *kv, struct kv_link *peer, const 
 void kv_hello_welcomed(struct kv_links *kv, uint64_t now_ns, struct kv_link *peer,
                        const struct kv_hello *welcome) {
     struct error error;
-    const char *why = mismatch(kv, welcome);
+    const char *why = kv_hello_mismatch(kv, welcome);
     if (!why && welcome->incarnation != peer->incarnation)
         why = "another process listens there";
     if (!why && welcome->credits == 0)
@@ -123,7 +123,7 @@ void kv_hello_welcomed(struct kv_links *kv, uint64_t now_ns, struct kv_link *pee
         peer->sender = NULL;
         const char *fallback = transport_fallback()->name;
         if (strcmp(welcome->transport, fallback) != 0 ||
-            open_sender(kv, peer, fallback, &there, &error) != STATUS_OK) {
+            kv_hello_open_sender(kv, peer, fallback, &there, &error) != STATUS_OK) {
             kv_link_drop(kv, now_ns, peer, "no transport for both");
             return;
         }
@@ -131,7 +131,7 @@ void kv_hello_welcomed(struct kv_links *kv, uint64_t now_ns, struct kv_link *pee
     uint32_t credits = welcome->credits < KV_LINKS_CREDITS ? welcome->credits : KV_LINKS_CREDITS;
     peer->ready = true;
     peer->until_ns = UINT64_MAX;
-    say_open(peer, peer->sender->transport);
+    kv_hello_say_open(peer, peer->sender->transport);
     engine_kv_open(kv->engine, now_ns, link_kv(peer->link), peer->name, peer->incarnation, credits,
                    false);
 }
@@ -149,11 +149,11 @@ enum status kv_hello_open(struct kv_links *kv, uint64_t now_ns, const struct pee
     *peer = (struct kv_link){.incarnation = to->incarnation,
                              .until_ns = now_ns + KV_LINKS_HANDSHAKE_NS};
     memcpy(peer->name, to->name, sizeof peer->name);
-    enum status status = open_sender(kv, peer, kv->kv_transport, &there, &error);
+    enum status status = kv_hello_open_sender(kv, peer, kv->kv_transport, &there, &error);
     if (status == STATUS_OK)
         status = bus_connect(kv->bus, to->kv_endpoint, &peer->link, &error);
     if (status == STATUS_OK) {
-        struct message message = hello_of(kv, MESSAGE_KV_HELLO, peer->sender->transport->name);
+        struct message message = kv_hello_of(kv, MESSAGE_KV_HELLO, peer->sender->transport->name);
         struct kv_hello *hello = &message.u.kv_hello;
         hello->n_opaque = peer->sender->transport->offer(peer->sender, hello->opaque);
         status = bus_send(kv->bus, peer->link, &message);

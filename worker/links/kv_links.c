@@ -30,7 +30,7 @@ void kv_links_fini(struct kv_links *kv) {
 }
 
 /* Tells the sender what may be used again, if it has not been told. */
-static enum status acknowledge(struct kv_links *kv, struct kv_link *peer) {
+static enum status kv_links_acknowledge(struct kv_links *kv, struct kv_link *peer) {
     struct message message = {.type = MESSAGE_CHUNK_ACK,
                               .u.chunk_ack = {.where = peer->receiver->consumed}};
     TRY(bus_send(kv->bus, peer->link, &message));
@@ -38,20 +38,20 @@ static enum status acknowledge(struct kv_links *kv, struct kv_link *peer) {
     return STATUS_OK;
 }
 
-static void take_message(struct kv_links *kv, uint64_t now_ns, struct kv_link *peer,
-                         const struct message *message) {
+static void kv_links_take_message(struct kv_links *kv, uint64_t now_ns, struct kv_link *peer,
+                                  const struct message *message) {
     uint32_t link = peer->link;
     engine_message(kv->engine, now_ns, link_kv(link), message);
     peer = kv_link_find(kv, link); /* the core may have closed it */
     if (!peer || !peer->receiver || message->type != MESSAGE_CHUNK)
         return;
     transport_consumed(peer->receiver, &message->u.chunk);
-    if (peer->acked != peer->receiver->consumed && acknowledge(kv, peer) != STATUS_OK)
+    if (peer->acked != peer->receiver->consumed && kv_links_acknowledge(kv, peer) != STATUS_OK)
         peer->until_ns = now_ns; /* at the next tick */
 }
 
-static void take_answer(struct kv_links *kv, uint64_t now_ns, struct kv_link *peer,
-                        const struct message *message) {
+static void kv_links_take_answer(struct kv_links *kv, uint64_t now_ns, struct kv_link *peer,
+                                 const struct message *message) {
     switch (message->type) {
     case MESSAGE_KV_WELCOME:
         if (!peer->ready)
@@ -94,9 +94,9 @@ void kv_links_event(struct kv_links *kv, uint64_t now_ns, const struct bus_event
     else if (!peer)
         kv->n_stale++;
     else if (peer->accepted)
-        take_message(kv, now_ns, peer, event->message);
+        kv_links_take_message(kv, now_ns, peer, event->message);
     else
-        take_answer(kv, now_ns, peer, event->message);
+        kv_links_take_answer(kv, now_ns, peer, event->message);
 }
 
 void kv_links_tick(struct kv_links *kv, uint64_t now_ns) {
@@ -114,7 +114,7 @@ void kv_links_tick(struct kv_links *kv, uint64_t now_ns) {
         /* Acknowledged again and again: the word is absolute, and a send that finds nobody is how
          * we hear that a prefill worker left. BUS_LOST follows then. */
         peer->until_ns = now_ns + KV_LINKS_ALIVE_NS;
-        if (acknowledge(kv, peer) == STATUS_BUSY)
+        if (kv_links_acknowledge(kv, peer) == STATUS_BUSY)
             peer->until_ns = now_ns;
     }
 }
@@ -146,7 +146,7 @@ void kv_links_close(struct kv_links *kv, uint32_t link) {
 }
 
 /* Twice the ring, where the core's window is larger than it and memory is left. */
-static bool grow_ring(const struct kv_links *kv, struct kv_link *peer) {
+static bool kv_links_grow_ring(const struct kv_links *kv, struct kv_link *peer) {
     const struct stage *stage = &peer->sender->stage;
     uint64_t n_used = 2 * stage->n_used < stage->n_bytes ? 2 * stage->n_used : stage->n_bytes;
     uint64_t n_all = n_used - stage->n_used;
@@ -163,7 +163,7 @@ enum status kv_links_push(struct kv_links *kv, uint32_t link, struct chunk *chun
         return STATUS_CLOSED;
     struct message message = {.type = MESSAGE_CHUNK};
     enum status status = transport_push(peer->sender, &kv->pool, chunk, blocks);
-    if (status == STATUS_BUSY && grow_ring(kv, peer))
+    if (status == STATUS_BUSY && kv_links_grow_ring(kv, peer))
         status = transport_push(peer->sender, &kv->pool, chunk, blocks);
     TRY(status);
     message.u.chunk = *chunk;

@@ -15,7 +15,7 @@
 _Static_assert(BUS_LINKS_MAX <= LINK_KV_BIT, "the bit is free in every link number");
 
 /* Routers and other workers are told this address, so it has to be one of this host. */
-static enum status check_reachable(const char *endpoint, struct error *error) {
+static enum status links_check_reachable(const char *endpoint, struct error *error) {
     struct address at;
     if (strncmp(endpoint, "tcp://", 6) != 0 || !address_split(endpoint + 6, &at))
         return STATUS_OK;
@@ -33,21 +33,21 @@ static enum status check_reachable(const char *endpoint, struct error *error) {
         endpoint);
 }
 
-static enum status open_bus(enum bus_kind kind, const struct keys *keys, const char *option,
-                            const char *endpoint, struct bus **bus, uint32_t *listener,
-                            struct error *error) {
+static enum status links_open_bus(enum bus_kind kind, const struct keys *keys, const char *option,
+                                  const char *endpoint, struct bus **bus, uint32_t *listener,
+                                  struct error *error) {
     struct bus_config bus_config = {.kind = kind, .keys = keys};
     TRY(bus_new(&bus_config, bus, error));
     enum status status = bus_bind(*bus, endpoint, listener, error);
     if (status == STATUS_OK)
-        status = check_reachable(bus_endpoint(*bus, *listener), error);
+        status = links_check_reachable(bus_endpoint(*bus, *listener), error);
     if (status != STATUS_OK)
         error_prefix(error, "%s", option);
     return status;
 }
 
-static enum status open_all(struct links *links, const struct links_options *options,
-                            struct keys *keys, struct error *error) {
+static enum status links_open_all(struct links *links, const struct links_options *options,
+                                  struct keys *keys, struct error *error) {
     const struct keys *used = NULL;
     if (options->keys[0]) {
         TRY(keys_load(options->keys, keys, error));
@@ -55,29 +55,30 @@ static enum status open_all(struct links *links, const struct links_options *opt
         links->prefix_key = XXH3_64bits(keys->server_secret, sizeof keys->server_secret - 1);
         used = keys;
     }
-    TRY(open_bus(BUS_CONTROL, used, "endpoint", options->endpoint, &links->control,
-                 &links->listener, error));
-    return open_bus(BUS_KV, used, "kv-endpoint", options->kv_endpoint, &links->kv,
-                    &links->kv_listener, error);
+    TRY(links_open_bus(BUS_CONTROL, used, "endpoint", options->endpoint, &links->control,
+                       &links->listener, error));
+    return links_open_bus(BUS_KV, used, "kv-endpoint", options->kv_endpoint, &links->kv,
+                          &links->kv_listener, error);
 }
 
 /* The row of this endpoint, or n_announced. */
-static uint32_t row_of(const struct links *links, const char *endpoint) {
+static uint32_t links_row_of(const struct links *links, const char *endpoint) {
     uint32_t i = 0;
     while (i < links->n_announced && strcmp(links->announced[i].endpoint, endpoint) != 0)
         i++;
     return i;
 }
 
-static void add_router(struct links *links, const char *endpoint) {
-    if (links->n_announced == LINKS_ROUTERS_MAX || row_of(links, endpoint) < links->n_announced)
+static void links_add_router(struct links *links, const char *endpoint) {
+    if (links->n_announced == LINKS_ROUTERS_MAX ||
+        links_row_of(links, endpoint) < links->n_announced)
         return;
     struct announced *announced = &links->announced[links->n_announced++];
     *announced = (struct announced){.link = BUS_NO_LINK};
     snprintf(announced->endpoint, sizeof announced->endpoint, "%s", endpoint);
 }
 
-static bool is_among(const char *endpoint, const struct names_list *list) {
+static bool links_is_among(const char *endpoint, const struct names_list *list) {
     for (uint32_t i = 0; i < list->n; i++)
         if (strcmp(list->all[i], endpoint) == 0)
             return true;
@@ -85,20 +86,20 @@ static bool is_among(const char *endpoint, const struct names_list *list) {
 }
 
 /* What is not behind the names any more is told nothing more; a session that it has with us goes on. */
-static void look_at_names(struct links *links, uint64_t now_ns) {
+static void links_look_at_names(struct links *links, uint64_t now_ns) {
     struct names_list list;
     if (!links->names || !names_look(links->names, now_ns, &list))
         return;
     for (uint32_t i = links->n_announced; i-- > 0;) {
         struct announced *announced = &links->announced[i];
-        if (is_among(announced->endpoint, &list))
+        if (links_is_among(announced->endpoint, &list))
             continue;
         bus_close(links->control, announced->link);
         lookup_free(announced->lookup);
         *announced = links->announced[--links->n_announced];
     }
     for (uint32_t i = 0; i < list.n; i++)
-        add_router(links, list.all[i]);
+        links_add_router(links, list.all[i]);
 }
 
 enum status links_open(struct links *links, const struct links_options *options,
@@ -109,8 +110,8 @@ enum status links_open(struct links *links, const struct links_options *options,
     links->dns_server = options->dns_server;
     for (uint32_t i = 0; i < options->n_routers; i++)
         if (!names_is_one(options->routers[i]))
-            add_router(links, options->routers[i]);
-    enum status status = open_all(links, options, &keys, error);
+            links_add_router(links, options->routers[i]);
+    enum status status = links_open_all(links, options, &keys, error);
     if (status == STATUS_OK)
         status = names_open(options->routers, options->n_routers, LINKS_ROUTERS_MAX,
                             options->dns_server, &links->names, error);
@@ -137,8 +138,8 @@ const char *links_kv_endpoint(const struct links *links) {
     return bus_endpoint(links->kv, links->kv_listener);
 }
 
-static void announce_to(struct links *links, struct announced *announced,
-                        const struct message *message) {
+static void links_announce_to(struct links *links, struct announced *announced,
+                              const struct message *message) {
     struct error error;
     char behind[MESSAGE_ENDPOINT_MAX];
     if (announced->link == BUS_NO_LINK) {
@@ -161,8 +162,8 @@ static void announce_to(struct links *links, struct announced *announced,
 }
 
 /* A name is asked for while its router is not reached, and after that where it was reached by what came of it. */
-static void look_up(const struct links *links, struct announced *announced, bool up,
-                    uint64_t now_ns) {
+static void links_look_up(const struct links *links, struct announced *announced, bool up,
+                          uint64_t now_ns) {
     struct error error;
     char text[ERROR_TEXT_MAX];
     if (up && !announced->by_lookup) {
@@ -177,7 +178,7 @@ static void look_up(const struct links *links, struct announced *announced, bool
     }
 }
 
-static const char *hint_of(const char *why) {
+static const char *links_hint_of(const char *why) {
     if (why == NULL || strcmp(why, BUS_WHY_NOBODY) == 0)
         return "no process listens there: check that the router runs and that this is its "
                "--announce";
@@ -186,11 +187,11 @@ static const char *hint_of(const char *why) {
     return "the connection does not last";
 }
 
-static void look_at(const struct links *links, struct announced *announced, uint64_t now_ns) {
+static void links_look_at(const struct links *links, struct announced *announced, uint64_t now_ns) {
     char endpoint[MESSAGE_ENDPOINT_MAX + 16], why[128];
     bool up = bus_is_up(links->control, announced->link);
     enum patience_turn turn = patience_turn(&announced->patience, now_ns, !up);
-    look_up(links, announced, up, now_ns);
+    links_look_up(links, announced, up, now_ns);
     if (turn == PATIENCE_QUIET)
         return;
     log_text(endpoint, sizeof endpoint, announced->endpoint);
@@ -204,16 +205,16 @@ static void look_at(const struct links *links, struct announced *announced, uint
     else
         log_warn("still waiting for a router", "router=%s since_s=%u why=\"%s\" hint=\"%s\"",
                  endpoint, patience_s(&announced->patience, now_ns),
-                 announced->why ? announced->why : BUS_WHY_NOBODY, hint_of(announced->why));
+                 announced->why ? announced->why : BUS_WHY_NOBODY, links_hint_of(announced->why));
 }
 
 void links_announce(struct links *links, uint64_t now_ns, const struct links_self *self) {
     if (now_ns < links->announce_ns)
         return;
     links->announce_ns = now_ns + LINKS_ANNOUNCE_NS;
-    look_at_names(links, now_ns);
+    links_look_at_names(links, now_ns);
     for (uint32_t i = 0; i < links->n_announced; i++)
-        look_at(links, &links->announced[i], now_ns);
+        links_look_at(links, &links->announced[i], now_ns);
     struct message message = {.type = MESSAGE_ANNOUNCE,
                               .u.announce = {.incarnation = self->incarnation,
                                              .role = 1 + self->role,
@@ -222,7 +223,7 @@ void links_announce(struct links *links, uint64_t now_ns, const struct links_sel
     snprintf(message.u.announce.endpoint, sizeof message.u.announce.endpoint, "%s",
              links_endpoint(links));
     for (uint32_t i = 0; i < links->n_announced; i++)
-        announce_to(links, &links->announced[i], &message);
+        links_announce_to(links, &links->announced[i], &message);
 }
 
 bool links_took(struct links *links, const struct bus_event *event) {

@@ -19,7 +19,7 @@ struct board {
     uint32_t block_table_stride;
     uint32_t n_rows;
     uint32_t has_variants;
-    _Alignas(64) uint32_t words[]; /* the arrays, as places() finds them */
+    _Alignas(64) uint32_t words[]; /* the arrays, as board_places_of() finds them */
 };
 
 /* Where each array begins in words. */
@@ -27,7 +27,7 @@ struct board_places {
     uint64_t ids, positions, seq_begin, block_tables, rows, variants, n;
 };
 
-static struct board_places places(const struct board_sizes *sizes) {
+static struct board_places board_places_of(const struct board_sizes *sizes) {
     struct board_places at = {0};
     at.positions = at.ids + sizes->max_tokens;
     at.seq_begin = at.positions + sizes->max_tokens;
@@ -42,7 +42,7 @@ enum status board_bytes(const struct board_sizes *sizes, size_t *n_bytes) {
     uint64_t n;
     if ((uint64_t)sizes->max_seqs * sizes->max_blocks > UINT64_MAX / 16) /* so that sums fit */
         return STATUS_LIMIT;
-    if (!checked_mul(places(sizes).n, sizeof(uint32_t), &n) ||
+    if (!checked_mul(board_places_of(sizes).n, sizeof(uint32_t), &n) ||
         !checked_add(n, sizeof(struct board), &n) || n > SIZE_MAX / 4)
         return STATUS_LIMIT;
     *n_bytes = (size_t)n;
@@ -59,14 +59,14 @@ bool board_fits(const struct board *board, const struct board_sizes *sizes) {
     return board->magic == MAGIC && memcmp(&board->sizes, sizes, sizeof *sizes) == 0;
 }
 
-static void copy(uint32_t *to, const uint32_t *from, size_t n) {
+static void board_copy(uint32_t *to, const uint32_t *from, size_t n) {
     memcpy(to, from, n * sizeof *to);
 }
 
-static void write_step(struct board *board, const struct board_step *step) {
+static void board_write_step(struct board *board, const struct board_step *step) {
     const struct kernels_batch *batch = &step->batch;
     const struct board_sizes *sizes = &board->sizes;
-    struct board_places at = places(sizes);
+    struct board_places at = board_places_of(sizes);
     ASSERT(batch->n_tokens <= sizes->max_tokens && batch->n_seqs <= sizes->max_seqs);
     ASSERT(batch->block_table_stride <= sizes->max_blocks && step->n_rows <= sizes->max_seqs);
     board->n_tokens = batch->n_tokens;
@@ -74,15 +74,15 @@ static void write_step(struct board *board, const struct board_step *step) {
     board->block_table_stride = batch->block_table_stride;
     board->n_rows = step->n_rows;
     board->has_variants = batch->variants != NULL;
-    copy(board->words + at.ids, batch->ids, batch->n_tokens);
-    copy(board->words + at.positions, batch->positions, batch->n_tokens);
-    copy(board->words + at.seq_begin, batch->seq_begin, (size_t)batch->n_seqs + 1);
-    copy(board->words + at.block_tables, batch->block_tables,
-         (size_t)batch->n_seqs * batch->block_table_stride);
+    board_copy(board->words + at.ids, batch->ids, batch->n_tokens);
+    board_copy(board->words + at.positions, batch->positions, batch->n_tokens);
+    board_copy(board->words + at.seq_begin, batch->seq_begin, (size_t)batch->n_seqs + 1);
+    board_copy(board->words + at.block_tables, batch->block_tables,
+               (size_t)batch->n_seqs * batch->block_table_stride);
     if (step->n_rows > 0)
-        copy(board->words + at.rows, step->rows, step->n_rows);
+        board_copy(board->words + at.rows, step->rows, step->n_rows);
     if (batch->variants)
-        copy(board->words + at.variants, batch->variants, batch->n_seqs);
+        board_copy(board->words + at.variants, batch->variants, batch->n_seqs);
 }
 
 bool board_settled(struct board *board, struct event_count_patience *patience) {
@@ -100,7 +100,7 @@ bool board_publish(struct board *board, const struct board_step *step,
                    struct event_count_patience *patience) {
     if (!board_settled(board, patience))
         return false;
-    write_step(board, step);
+    board_write_step(board, step);
     atomic_store(&board->n_left, board->sizes.n_ranks - 1);
     event_count_advance(&board->steps);
     return true;
@@ -110,7 +110,7 @@ bool board_take(struct board *board, uint32_t *turn, struct event_count_patience
                 struct board_step *step) {
     if (!event_count_wait(&board->steps, *turn, patience))
         return false;
-    struct board_places at = places(&board->sizes);
+    struct board_places at = board_places_of(&board->sizes);
     *turn = event_count_turn(&board->steps);
     *step = (struct board_step){
         .batch = {.n_tokens = board->n_tokens,

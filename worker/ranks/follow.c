@@ -32,7 +32,7 @@ struct follow {
 };
 
 /* STATUS_CLOSED: a stop was requested. */
-static enum status find_leader(struct follow *follow, struct error *error) {
+static enum status follow_find_leader(struct follow *follow, struct error *error) {
     const char *path;
     TRY(rank_wire_path(follow->options->address, &path, error));
     for (bool said = false;; said = true) {
@@ -48,7 +48,7 @@ static enum status find_leader(struct follow *follow, struct error *error) {
     }
 }
 
-static bool terms_sound(const struct rank_terms *terms) {
+static bool follow_terms_sound(const struct rank_terms *terms) {
     return terms->n_ranks > 1 && terms->n_ranks <= COMM_RANKS_MAX && terms->n_here > 0 &&
            terms->rank_begin < terms->n_ranks &&
            terms->n_here <= terms->n_ranks - terms->rank_begin &&
@@ -63,7 +63,7 @@ static enum status follow_join(struct follow *follow, struct error *error) {
     int fds[COMM_RANKS_MAX];
     uint32_t n_fds = 0;
     pid_t pid;
-    TRY(find_leader(follow, error));
+    TRY(follow_find_leader(follow, error));
     if (rank_wire_peer(follow->fd, &pid) != STATUS_OK)
         return error_set(error, STATUS_DENIED, "%s: the leader belongs to another user",
                          follow->options->address);
@@ -78,7 +78,7 @@ static enum status follow_join(struct follow *follow, struct error *error) {
                          "the leader closed the connection before it sent its terms");
     if (message.type == RANK_TERMS && n_fds == 1) {
         follow->terms = message.u.terms;
-        if (!terms_sound(&follow->terms)) {
+        if (!follow_terms_sound(&follow->terms)) {
             rank_wire_close(fds, n_fds);
             return error_set(error, STATUS_CORRUPT, "the leader's terms contradict themselves");
         }
@@ -141,7 +141,7 @@ static enum status follow_load(struct follow *follow, struct error *error) {
     return rank_threads_wait(&follow->ranks, error);
 }
 
-static enum status say_ready(struct follow *follow, struct error *error) {
+static enum status follow_say_ready(struct follow *follow, struct error *error) {
     struct rank_message message = {.type = RANK_READY, .u.ready.n_pools = follow->terms.n_here};
     int fds[COMM_RANKS_MAX];
     for (uint32_t i = 0; i < follow->terms.n_here; i++) {
@@ -161,7 +161,7 @@ static enum status say_ready(struct follow *follow, struct error *error) {
     return STATUS_OK;
 }
 
-static enum status open_all(struct follow *follow, struct error *error) {
+static enum status follow_open_all(struct follow *follow, struct error *error) {
     struct model_options how = {.dummy = follow->options->dummy};
     TRY(model_open(follow->options->model, &how, &follow->model, error));
     TRY(follow_join(follow, error));
@@ -175,10 +175,10 @@ static enum status open_all(struct follow *follow, struct error *error) {
         enum status told = rank_wire_send(follow->fd, &failed, NULL, 0);
         return told == STATUS_OK ? status : STATUS_BUSY;
     }
-    return say_ready(follow, error);
+    return follow_say_ready(follow, error);
 }
 
-static int ended(enum status status, const struct error *error) {
+static int follow_has_ended(enum status status, const struct error *error) {
     if (status == STATUS_CLOSED)
         return EXIT_SUCCESS; /* stopped before there was a leader */
     return status == STATUS_BUSY ? exit_with(EXIT_FAILURE, error->text) : exit_of(error);
@@ -190,12 +190,13 @@ int follow_run(const struct follow_options *options, const atomic_uint *stop, in
     follow.options = options;
     follow.stop = stop;
     follow.wake_fd = wake_fd;
-    enum status status = open_all(&follow, &error);
+    enum status status = follow_open_all(&follow, &error);
     model_close(follow.model);
     if (status != STATUS_OK && follow.watching)
-        exit_now(ended(status, &error)); /* the watcher still reads what would be freed */
+        exit_now(
+            follow_has_ended(status, &error)); /* the watcher still reads what would be freed */
     if (status != STATUS_OK)
-        return ended(status, &error);
+        return follow_has_ended(status, &error);
     log_info("follower ready", "ranks=%u-%u of=%u", follow.terms.rank_begin,
              follow.terms.rank_begin + follow.terms.n_here - 1, follow.terms.n_ranks);
     notify_send("READY=1");

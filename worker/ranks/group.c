@@ -16,8 +16,8 @@
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 /* Fills the sizes; the collectives lie first, both begin at a page. */
-static enum status lay_out(struct group_memory *group, const struct group_sizes *sizes,
-                           size_t *board_at) {
+static enum status rank_group_lay_out(struct group_memory *group, const struct group_sizes *sizes,
+                                      size_t *board_at) {
     size_t n_board;
     TRY(board_bytes(&sizes->board, &n_board));
     group->n_collectives =
@@ -27,7 +27,7 @@ static enum status lay_out(struct group_memory *group, const struct group_sizes 
     return STATUS_OK;
 }
 
-static enum status map(struct group_memory *group, size_t board_at) {
+static enum status rank_group_map(struct group_memory *group, size_t board_at) {
     void *memory = mmap(NULL, group->n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, group->fd, 0);
     if (memory == MAP_FAILED)
         return STATUS_NOMEM;
@@ -39,7 +39,7 @@ static enum status map(struct group_memory *group, size_t board_at) {
 }
 
 /* The size is sealed and the pages are there: no access of a follower's can raise SIGBUS. */
-static enum status group_make(struct group_memory *group, size_t board_at) {
+static enum status rank_group_make(struct group_memory *group, size_t board_at) {
     int refused;
     group->fd = memfd_create("tandem-ranks", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (group->fd < 0)
@@ -52,17 +52,17 @@ static enum status group_make(struct group_memory *group, size_t board_at) {
         return STATUS_NOMEM;
     if (fcntl(group->fd, F_ADD_SEALS, SEALS) != 0)
         return STATUS_IO;
-    return map(group, board_at);
+    return rank_group_map(group, board_at);
 }
 
 enum status group_memory_make(struct group_memory *group, const struct group_sizes *sizes,
                               struct error *error) {
     size_t board_at;
     *group = (struct group_memory){.fd = -1};
-    if (lay_out(group, sizes, &board_at) != STATUS_OK)
+    if (rank_group_lay_out(group, sizes, &board_at) != STATUS_OK)
         return error_set(error, STATUS_LIMIT, "steps for %u ranks are more than memory can be",
                          sizes->board.n_ranks);
-    enum status status = group_make(group, board_at);
+    enum status status = rank_group_make(group, board_at);
     if (status != STATUS_OK) {
         int refused = errno;
         group_memory_fini(group);
@@ -81,14 +81,14 @@ enum status group_memory_map(struct group_memory *group, int *fd, const struct g
     struct stat info;
     *group = (struct group_memory){.fd = *fd};
     *fd = -1;
-    enum status status = lay_out(group, sizes, &board_at);
+    enum status status = rank_group_lay_out(group, sizes, &board_at);
     int seals = fcntl(group->fd, F_GET_SEALS);
     if (status == STATUS_OK &&
         (seals < 0 || (seals & SEALS) != SEALS || fstat(group->fd, &info) != 0 ||
          (uint64_t)info.st_size != group->n_bytes))
         status = STATUS_INVALID;
     if (status == STATUS_OK)
-        status = map(group, board_at);
+        status = rank_group_map(group, board_at);
     if (status == STATUS_OK && !board_fits(group->board, &sizes->board))
         status = STATUS_INVALID;
     if (status == STATUS_OK)
@@ -106,7 +106,7 @@ void group_memory_fini(struct group_memory *group) {
     memset(group, 0, sizeof *group);
 }
 
-static void run_steps(struct rank_thread *thread) {
+static void rank_group_run_steps(struct rank_thread *thread) {
     struct event_count_patience patience = event_count_patience(thread->options.n_ranks);
     struct board_step step;
     uint32_t turn = 0;
@@ -117,24 +117,24 @@ static void run_steps(struct rank_thread *thread) {
     }
 }
 
-static void *rank_main(void *arg) {
+static void *rank_group_rank_main(void *arg) {
     struct rank_thread *thread = arg;
     thread->status = rank_open(&thread->rank, &thread->options, &thread->error);
     event_count_advance(&thread->opened);
     if (thread->status == STATUS_OK)
-        run_steps(thread);
+        rank_group_run_steps(thread);
     return NULL;
 }
 
-static enum status group_start(struct rank_thread *thread, const struct rank_options *options,
-                               uint32_t rank, const struct group_memory *group,
-                               struct error *error) {
+static enum status rank_group_start(struct rank_thread *thread, const struct rank_options *options,
+                                    uint32_t rank, const struct group_memory *group,
+                                    struct error *error) {
     *thread = (struct rank_thread){.options = *options, .board = group->board};
     TRY(comm_kind_of_host()->open(group->collectives, group->n_collectives, rank, &thread->comm,
                                   error));
     thread->options.rank = rank;
     thread->options.comm = thread->comm;
-    if (pthread_create(&thread->thread, NULL, rank_main, thread) == 0)
+    if (pthread_create(&thread->thread, NULL, rank_group_rank_main, thread) == 0)
         return STATUS_OK;
     comm_close(thread->comm);
     return error_set(error, STATUS_NOMEM, "no thread for rank %u", rank);
@@ -149,8 +149,8 @@ enum status rank_threads_start(struct rank_threads *threads, const struct rank_o
     if (!threads->threads)
         return error_set(error, STATUS_NOMEM, "no memory for %u ranks", n);
     for (; threads->n_started < n; threads->n_started++)
-        TRY(group_start(&threads->threads[threads->n_started], options,
-                        options->rank + threads->n_started, group, error));
+        TRY(rank_group_start(&threads->threads[threads->n_started], options,
+                             options->rank + threads->n_started, group, error));
     return STATUS_OK;
 }
 

@@ -19,7 +19,7 @@
 #define STOP_MS 1000 /* a stop of all processes reaches them one after the other */
 #define JOIN_S  5    /* who connects and says nothing keeps the others waiting for this long */
 
-static const char *ranks_text(const struct follower *follower, char text[32]) {
+static const char *leader_ranks_text(const struct follower *follower, char text[32]) {
     snprintf(text, 32, follower->n_ranks > 1 ? "%u-%u" : "%u", follower->rank_begin,
              follower->rank_begin + follower->n_ranks - 1);
     return text;
@@ -36,8 +36,8 @@ static void leader_refuse(int fd, pid_t pid, const char *why) {
 }
 
 /* Answers NULL, or why it cannot join. */
-static const char *misfit(const struct rank_join *join, const struct leader_options *options,
-                          uint32_t n_left) {
+static const char *leader_misfit(const struct rank_join *join, const struct leader_options *options,
+                                 uint32_t n_left) {
     if (strcmp(join->version, TANDEM_VERSION) != 0)
         return "it is another version of tandem-worker";
     if (memcmp(join->model_fp, options->model_fp, sizeof join->model_fp) != 0)
@@ -48,8 +48,8 @@ static const char *misfit(const struct rank_join *join, const struct leader_opti
 }
 
 /* One who connected: gets a share of the ranks from *next on, or is refused. */
-static void take_in(struct leader *leader, const struct leader_options *options, int fd,
-                    uint32_t *next) {
+static void leader_take_in(struct leader *leader, const struct leader_options *options, int fd,
+                           uint32_t *next) {
     struct follower *follower = &leader->followers[leader->n_followers];
     struct timeval limit = {.tv_sec = JOIN_S}, none = {0};
     struct rank_message message;
@@ -68,7 +68,7 @@ static void take_in(struct leader *leader, const struct leader_options *options,
     }
     rank_wire_close(fds, n_fds);
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &none, sizeof none);
-    const char *why = misfit(&message.u.join, options, n_left);
+    const char *why = leader_misfit(&message.u.join, options, n_left);
     if (why) {
         leader_refuse(fd, pid, why);
         return;
@@ -83,7 +83,7 @@ static void take_in(struct leader *leader, const struct leader_options *options,
         return;
     }
     char text[32];
-    log_info("follower joins", "ranks=%s of=%u pid=%d", ranks_text(follower, text),
+    log_info("follower joins", "ranks=%s of=%u pid=%d", leader_ranks_text(follower, text),
              options->terms.n_ranks, (int)pid);
     leader->n_followers++;
     *next += follower->n_ranks;
@@ -103,7 +103,7 @@ enum status leader_gather(struct leader *leader, const struct leader_options *op
     while (status == STATUS_OK && next < options->terms.n_ranks) {
         int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
         if (fd >= 0)
-            take_in(leader, options, fd, &next);
+            leader_take_in(leader, options, fd, &next);
         else if (errno == EINTR)
             status = error_set(error, STATUS_CLOSED, "stopped while waiting for followers");
         else if (errno != ECONNABORTED)
@@ -115,8 +115,9 @@ enum status leader_gather(struct leader *leader, const struct leader_options *op
 }
 
 /* Is this what a pool of such a rank looks like? Then maps it. */
-static enum status map_pool(struct leader *leader, uint32_t rank, const struct rank_pool *pool,
-                            int fd, struct transport_rank *kv) {
+static enum status leader_map_pool(struct leader *leader, uint32_t rank,
+                                   const struct rank_pool *pool, int fd,
+                                   struct transport_rank *kv) {
     struct stat info;
     const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
     int found = fcntl(fd, F_GET_SEALS);
@@ -138,10 +139,10 @@ static enum status map_pool(struct leader *leader, uint32_t rank, const struct r
     return STATUS_OK;
 }
 
-static enum status take_ready(struct leader *leader, const struct follower *follower,
-                              const struct rank_ready *ready, const int *fds, uint32_t n_fds,
-                              const char *numerics, struct transport_rank *kv,
-                              struct error *error) {
+static enum status leader_take_ready(struct leader *leader, const struct follower *follower,
+                                     const struct rank_ready *ready, const int *fds, uint32_t n_fds,
+                                     const char *numerics, struct transport_rank *kv,
+                                     struct error *error) {
     if (ready->n_pools != follower->n_ranks || n_fds != follower->n_ranks)
         return error_set(error, STATUS_CORRUPT, "%u KV pools instead of %u", n_fds,
                          follower->n_ranks);
@@ -150,15 +151,16 @@ static enum status take_ready(struct leader *leader, const struct follower *foll
                          ready->numerics, numerics);
     for (uint32_t i = 0; i < n_fds; i++) {
         uint32_t rank = follower->rank_begin + i;
-        enum status status = map_pool(leader, rank, &ready->pools[i], fds[i], &kv[rank]);
+        enum status status = leader_map_pool(leader, rank, &ready->pools[i], fds[i], &kv[rank]);
         if (status != STATUS_OK)
             return error_set(error, status, "its KV pool of rank %u cannot be mapped", rank);
     }
     return STATUS_OK;
 }
 
-static enum status await_one(struct leader *leader, const struct follower *follower,
-                             const char *numerics, struct transport_rank *kv, struct error *error) {
+static enum status leader_await_one(struct leader *leader, const struct follower *follower,
+                                    const char *numerics, struct transport_rank *kv,
+                                    struct error *error) {
     struct rank_message message;
     int fds[COMM_RANKS_MAX];
     uint32_t n_fds = 0;
@@ -168,7 +170,8 @@ static enum status await_one(struct leader *leader, const struct follower *follo
     if (message.type == RANK_BYE)
         status = error_set(error, STATUS_CLOSED, "it was stopped while it loaded");
     else if (message.type == RANK_READY)
-        status = take_ready(leader, follower, &message.u.ready, fds, n_fds, numerics, kv, error);
+        status =
+            leader_take_ready(leader, follower, &message.u.ready, fds, n_fds, numerics, kv, error);
     else if (message.type == RANK_FAILED && (unsigned)message.u.failed.status < STATUS_COUNT &&
              message.u.failed.status != STATUS_OK)
         status = error_set(error, message.u.failed.status, "%s", message.u.failed.text);
@@ -185,7 +188,7 @@ void leader_heed_stops(const atomic_uint *n_stops) {
 }
 
 /* Whether the follower said goodbye, as one does that was asked to end, and so were we. */
-static bool was_stopped(const struct follower *follower) {
+static bool leader_was_stopped(const struct follower *follower) {
     struct rank_message message;
     int fds[COMM_RANKS_MAX];
     uint32_t n_fds = 0;
@@ -200,14 +203,14 @@ static bool was_stopped(const struct follower *follower) {
     return false;
 }
 
-_Noreturn static void end_with(const struct follower *follower) {
+_Noreturn static void leader_end_with(const struct follower *follower) {
     char text[32];
-    if (was_stopped(follower)) {
+    if (leader_was_stopped(follower)) {
         log_info("ranks were stopped: the worker ends", "ranks=%s pid=%d",
-                 ranks_text(follower, text), (int)follower->pid);
+                 leader_ranks_text(follower, text), (int)follower->pid);
         exit_now(EXIT_SUCCESS);
     }
-    log_error("rank lost: the worker ends", "ranks=%s pid=%d", ranks_text(follower, text),
+    log_error("rank lost: the worker ends", "ranks=%s pid=%d", leader_ranks_text(follower, text),
               (int)follower->pid);
     exit_now(EXIT_FAILURE);
 }
@@ -225,7 +228,7 @@ static void *leader_watch(void *arg) {
             return NULL; /* leader_close() */
         for (uint32_t i = 0; i < leader->n_followers; i++)
             if (polled[i].revents) /* they have nothing more to say: it is the end of one */
-                end_with(&leader->followers[i]);
+                leader_end_with(&leader->followers[i]);
     }
 }
 
@@ -234,9 +237,9 @@ enum status leader_ready(struct leader *leader, const char *numerics,
     char text[32];
     for (uint32_t i = 0; i < leader->n_followers; i++) {
         const struct follower *follower = &leader->followers[i];
-        enum status status = await_one(leader, follower, numerics, kv, error);
+        enum status status = leader_await_one(leader, follower, numerics, kv, error);
         if (status != STATUS_OK) {
-            error_prefix(error, "follower with ranks %s, pid %d", ranks_text(follower, text),
+            error_prefix(error, "follower with ranks %s, pid %d", leader_ranks_text(follower, text),
                          (int)follower->pid);
             return status;
         }

@@ -3,19 +3,19 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-static void part(const struct meeting *meeting) {
+static void meeting_part(const struct meeting *meeting) {
     struct error none;
     for (uint32_t rank = 0; rank < meeting->n_ranks; rank++)
         (void)!meeting->kernels->meet(meeting->all[rank], rank, 0, NULL, NULL, &none);
 }
 
-static enum status by_memory(const struct meeting *meeting, struct error *error) {
+static enum status meet_by_memory(const struct meeting *meeting, struct error *error) {
     enum status status = STATUS_OK;
     for (uint32_t rank = 0; rank < meeting->n_ranks && status == STATUS_OK; rank++)
         status = meeting->kernels->meet(meeting->all[rank], rank, meeting->n_ranks, meeting->all,
                                         NULL, error);
     if (status != STATUS_OK)
-        part(meeting);
+        meeting_part(meeting);
     return status;
 }
 
@@ -30,7 +30,7 @@ struct guest {
     struct error error;
 };
 
-static void *come(void *arg) {
+static void *meeting_come(void *arg) {
     struct guest *guest = arg;
     const struct meeting *meeting = guest->meeting;
     guest->status = meeting->kernels->meet(meeting->all[guest->rank], guest->rank, meeting->n_ranks,
@@ -38,14 +38,14 @@ static void *come(void *arg) {
     return NULL;
 }
 
-static enum status by_nccl(const struct meeting *meeting, struct error *error) {
+static enum status meet_by_nccl(const struct meeting *meeting, struct error *error) {
     struct guest guests[COMM_RANKS_MAX];
     struct kernels_group_id id;
     TRY(meeting->kernels->group_id(meeting->all[0], &id, error));
     for (uint32_t rank = 0; rank < meeting->n_ranks; rank++) {
         struct guest *guest = &guests[rank];
         *guest = (struct guest){.meeting = meeting, .id = &id, .rank = rank};
-        guest->has_thread = pthread_create(&guest->thread, NULL, come, guest) == 0;
+        guest->has_thread = pthread_create(&guest->thread, NULL, meeting_come, guest) == 0;
         if (!guest->has_thread) /* the others wait for it in vain */
             guest->status = error_set(&guest->error, STATUS_NOMEM, "no thread for rank %u", rank);
     }
@@ -61,7 +61,7 @@ static enum status by_nccl(const struct meeting *meeting, struct error *error) {
         }
     }
     if (status != STATUS_OK)
-        part(meeting);
+        meeting_part(meeting);
     return status;
 }
 
@@ -70,11 +70,11 @@ enum status meeting_hold(const struct meeting *meeting, enum sums *how, struct e
     enum status status = STATUS_UNSUPPORTED;
     if (meeting->sums != SUMS_NCCL) {
         *how = SUMS_DEVICE;
-        status = by_memory(meeting, &memory);
+        status = meet_by_memory(meeting, &memory);
     }
     if (status != STATUS_OK && meeting->sums != SUMS_DEVICE) {
         *how = SUMS_NCCL;
-        status = by_nccl(meeting, &nccl);
+        status = meet_by_nccl(meeting, &nccl);
     }
     *why = *memory.text ? memory : nccl;
     if (*memory.text && *nccl.text)

@@ -23,7 +23,7 @@
 
 static pthread_mutex_t model_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void *memory_take(const struct rank *rank, size_t n_bytes) {
+static void *rank_memory_take(const struct rank *rank, size_t n_bytes) {
     if (rank->kernels)
         return rank->kernels->alloc(rank->ctx, n_bytes);
     void *memory = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -33,7 +33,7 @@ static void *memory_take(const struct rank *rank, size_t n_bytes) {
     return memory;
 }
 
-static void memory_give(const struct rank *rank, void *memory, size_t n_bytes) {
+static void rank_memory_give(const struct rank *rank, void *memory, size_t n_bytes) {
     if (!memory)
         return;
     if (rank->kernels)
@@ -43,9 +43,9 @@ static void memory_give(const struct rank *rank, void *memory, size_t n_bytes) {
 }
 
 /* The KV pool; one that another process maps too comes from a memfd. */
-static void *kv_take(struct rank *rank, bool shared) {
+static void *rank_kv_take(struct rank *rank, bool shared) {
     if (!shared)
-        return memory_take(rank, rank->kv_bytes);
+        return rank_memory_take(rank, rank->kv_bytes);
     rank->kv_fd = memfd_create("tandem-kv-pool", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (rank->kv_fd < 0 || ftruncate(rank->kv_fd, (off_t)rank->kv_bytes) != 0 ||
         fcntl(rank->kv_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
@@ -57,9 +57,9 @@ static void *kv_take(struct rank *rank, bool shared) {
     return memory;
 }
 
-static void kv_give(struct rank *rank) {
+static void rank_kv_give(struct rank *rank) {
     if (rank->kv_fd < 0) {
-        memory_give(rank, rank->kv.base, rank->kv_bytes);
+        rank_memory_give(rank, rank->kv.base, rank->kv_bytes);
         return;
     }
     if (rank->kv.base)
@@ -67,8 +67,8 @@ static void kv_give(struct rank *rank) {
     close(rank->kv_fd);
 }
 
-static enum status open_family(const struct rank_options *options, struct family_model **model,
-                               struct error *error) {
+static enum status rank_open_family(const struct rank_options *options, struct family_model **model,
+                                    struct error *error) {
     const struct model_config *config = &options->model->config;
     const struct family *family = family_find(config->family);
     if (!family)
@@ -87,9 +87,9 @@ static enum status open_family(const struct rank_options *options, struct family
     return status;
 }
 
-static enum status find_kernels(const struct rank_options *options,
-                                const struct family_facts *facts, const struct kernels **kernels,
-                                struct error *error) {
+static enum status rank_find_kernels(const struct rank_options *options,
+                                     const struct family_facts *facts,
+                                     const struct kernels **kernels, struct error *error) {
     *kernels = NULL;
     if (facts->forced)
         return STATUS_OK;
@@ -106,8 +106,8 @@ static enum status find_kernels(const struct rank_options *options,
     return STATUS_OK;
 }
 
-static size_t logits_bytes_of(const struct rank_options *options,
-                              const struct family_facts *facts) {
+static size_t rank_logits_bytes_of(const struct rank_options *options,
+                                   const struct family_facts *facts) {
     return facts->forced || options->rank > 0
                ? 0
                : (size_t)options->max_seqs * facts->n_vocab * sizeof(float);
@@ -118,15 +118,15 @@ enum status rank_measure(const struct rank_options *options, struct rank_bytes *
     const struct kernels *kernels;
     struct family_model *model;
     struct rank_bytes result = {0};
-    TRY(open_family(options, &model, error));
-    enum status status = find_kernels(options, &model->facts, &kernels, error);
+    TRY(rank_open_family(options, &model, error));
+    enum status status = rank_find_kernels(options, &model->facts, &kernels, error);
     if (status == STATUS_OK && kernels)
         status = weights_measure(&model->slots, kernels, &result.weights, error);
     if (status == STATUS_OK) {
         result.facts = model->facts;
         result.scratch = model->family->network->scratch_bytes(model, kernels, options->max_tokens,
                                                                options->max_seqs) +
-                         logits_bytes_of(options, &model->facts);
+                         rank_logits_bytes_of(options, &model->facts);
         result.kv_per_token =
             (size_t)model->facts.n_layers * model->facts.block_bytes / KV_BLOCK_TOKENS;
         *bytes = result;
@@ -136,7 +136,7 @@ enum status rank_measure(const struct rank_options *options, struct rank_bytes *
 }
 
 /* Of the logits: the first rank has as many as any other. */
-static uint32_t columns_of(const struct rank_options *options) {
+static uint32_t rank_columns_of(const struct rank_options *options) {
     struct shard first;
     struct error none;
     return shard_of(&options->model->config, 0, options->n_ranks, &first, &none) == STATUS_OK
@@ -144,10 +144,10 @@ static uint32_t columns_of(const struct rank_options *options) {
                : 0;
 }
 
-static enum status open_kernels(struct rank *rank, const struct rank_options *options,
-                                struct error *error) {
+static enum status rank_open_kernels(struct rank *rank, const struct rank_options *options,
+                                     struct error *error) {
     const struct family_facts *facts = &rank->model->facts;
-    TRY(find_kernels(options, facts, &rank->kernels, error));
+    TRY(rank_find_kernels(options, facts, &rank->kernels, error));
     if (!rank->kernels)
         return STATUS_OK;
     struct kernels_options kernels_options = {
@@ -157,7 +157,7 @@ static enum status open_kernels(struct rank *rank, const struct rank_options *op
         .no_graphs = options->no_graphs,
         .n_ranks = options->n_ranks,
         .together = (size_t)options->max_tokens * facts->dim,
-        .columns = columns_of(options),
+        .columns = rank_columns_of(options),
         .limits = {.max_tokens = options->max_tokens,
                    .max_seqs = options->max_seqs,
                    .max_context = facts->context,
@@ -174,8 +174,8 @@ static enum status open_kernels(struct rank *rank, const struct rank_options *op
     return status;
 }
 
-static enum status take_memory(struct rank *rank, const struct rank_options *options,
-                               struct error *error) {
+static enum status rank_take_memory(struct rank *rank, const struct rank_options *options,
+                                    struct error *error) {
     const struct family_model *model = rank->model;
     const struct family_facts *facts = &model->facts;
     uint64_t kv_bytes;
@@ -187,15 +187,15 @@ static enum status take_memory(struct rank *rank, const struct rank_options *opt
         return error_field(error, STATUS_LIMIT, "kv-blocks",
                            "%u KV blocks are more than memory can be", options->n_blocks);
     rank->kv_bytes = (size_t)kv_bytes;
-    rank->kv.base = kv_take(rank, options->kv_shared);
+    rank->kv.base = rank_kv_take(rank, options->kv_shared);
     rank->scratch_bytes = model->family->network->scratch_bytes(
         model, rank->kernels, options->max_tokens, options->max_seqs);
-    rank->scratch = memory_take(rank, rank->scratch_bytes);
-    rank->logits_bytes = logits_bytes_of(options, facts);
+    rank->scratch = rank_memory_take(rank, rank->scratch_bytes);
+    rank->logits_bytes = rank_logits_bytes_of(options, facts);
     if (facts->forced)
         rank->forced = calloc(options->max_seqs, sizeof *rank->forced);
     else if (rank->logits_bytes > 0)
-        rank->logits = memory_take(rank, rank->logits_bytes);
+        rank->logits = rank_memory_take(rank, rank->logits_bytes);
     bool results = rank->logits || rank->forced || options->rank > 0;
     if (!rank->kv.base || !rank->scratch || !results)
         return error_set(error, STATUS_NOMEM,
@@ -205,25 +205,25 @@ static enum status take_memory(struct rank *rank, const struct rank_options *opt
 }
 
 /* The most that ranks tell each other at once: activations, or logits. */
-static size_t floats_of(const struct rank_options *options, const struct family_facts *facts) {
+static size_t rank_floats_of(const struct rank_options *options, const struct family_facts *facts) {
     size_t n_activations = (size_t)options->max_tokens * facts->dim;
     size_t n_logits = (size_t)options->max_seqs * facts->n_vocab;
     return n_activations > n_logits ? n_activations : n_logits;
 }
 
-static enum status open_all(struct rank *rank, const struct rank_options *options,
-                            struct error *error) {
-    TRY(open_family(options, &rank->model, error));
-    TRY(open_kernels(rank, options, error));
+static enum status rank_open_all(struct rank *rank, const struct rank_options *options,
+                                 struct error *error) {
+    TRY(rank_open_family(options, &rank->model, error));
+    TRY(rank_open_kernels(rank, options, error));
     /* Packing reads every byte of the files: the last look at their sizes. */
     TRY(model_check_files(options->model, error));
     if (rank->kernels)
         TRY(weights_load(&rank->weights, &rank->model->slots, rank->kernels, rank->ctx, error));
-    TRY(take_memory(rank, options, error));
+    TRY(rank_take_memory(rank, options, error));
     struct comm *comm = options->comm;
     if (comm && rank->kernels && !kernels_on_host(rank->kernels)) {
         TRY(comm_staged_open(comm, rank->kernels, rank->ctx,
-                             floats_of(options, &rank->model->facts), &rank->staged, error));
+                             rank_floats_of(options, &rank->model->facts), &rank->staged, error));
         comm = rank->staged;
     }
     return rank->model->family->network->prepare(rank->model, rank->kernels, rank->ctx, comm,
@@ -237,7 +237,7 @@ enum status rank_open(struct rank *rank, const struct rank_options *options, str
                           .max_tokens = options->max_tokens,
                           .max_seqs = options->max_seqs,
                           .n_ranks = options->n_ranks};
-    enum status status = open_all(rank, options, error);
+    enum status status = rank_open_all(rank, options, error);
     if (status != STATUS_OK)
         rank_close(rank);
     return status;
@@ -246,9 +246,9 @@ enum status rank_open(struct rank *rank, const struct rank_options *options, str
 void rank_close(struct rank *rank) {
     if (!rank->model)
         return; /* nothing else is there without it */
-    kv_give(rank);
-    memory_give(rank, rank->scratch, rank->scratch_bytes);
-    memory_give(rank, rank->logits, rank->logits_bytes);
+    rank_kv_give(rank);
+    rank_memory_give(rank, rank->scratch, rank->scratch_bytes);
+    rank_memory_give(rank, rank->logits, rank->logits_bytes);
     free(rank->forced);
     weights_fini(&rank->weights);
     family_close(rank->model);
@@ -262,7 +262,7 @@ bool rank_marks(const struct rank *rank) {
     return rank->kernels && rank->kernels->mark;
 }
 
-static void mark_layers(void *context, uint32_t layer_begin, uint32_t layer_end) {
+static void rank_mark_layers(void *context, uint32_t layer_begin, uint32_t layer_end) {
     const struct rank *rank = context;
     (void)layer_begin;
     rank->kernels->mark(rank->ctx, layer_end);
@@ -287,7 +287,7 @@ void rank_run(struct rank *rank, const struct kernels_batch *batch, const uint32
         .logits = rank->logits,
         .forced = rank->forced,
         .scratch = rank->scratch,
-        .layers_done = marks ? mark_layers : layers_done,
+        .layers_done = marks ? rank_mark_layers : layers_done,
         .context = marks ? rank : context,
     };
     rank->model->family->network->forward(rank->model, &step);

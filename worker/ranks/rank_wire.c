@@ -28,7 +28,7 @@ enum status rank_wire_path(const char *address, const char **path, struct error 
     return STATUS_OK;
 }
 
-static struct sockaddr_un name_of(const char *path) {
+static struct sockaddr_un rank_wire_name_of(const char *path) {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     ASSERT(strlen(path) < sizeof name.sun_path);
     strcpy(name.sun_path, path);
@@ -36,7 +36,7 @@ static struct sockaddr_un name_of(const char *path) {
 }
 
 enum status rank_wire_connect(const char *path, int *fd, struct error *error) {
-    struct sockaddr_un name = name_of(path);
+    struct sockaddr_un name = rank_wire_name_of(path);
     int made = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (made >= 0 && connect(made, (const struct sockaddr *)&name, sizeof name) == 0) {
         *fd = made;
@@ -51,7 +51,7 @@ enum status rank_wire_connect(const char *path, int *fd, struct error *error) {
 }
 
 enum status rank_wire_listen(const char *path, int *fd, struct error *error) {
-    struct sockaddr_un name = name_of(path);
+    struct sockaddr_un name = rank_wire_name_of(path);
     struct stat info;
     int other;
     if (rank_wire_connect(path, &other, error) == STATUS_OK) {
@@ -119,7 +119,7 @@ void rank_wire_close(int *fds, uint32_t n_fds) {
         close(fds[i]);
 }
 
-static void take_fds(struct msghdr *record, int fds[COMM_RANKS_MAX], uint32_t *n_fds) {
+static void rank_wire_take_fds(struct msghdr *record, int fds[COMM_RANKS_MAX], uint32_t *n_fds) {
     *n_fds = 0;
     for (struct cmsghdr *head = CMSG_FIRSTHDR(record); head; head = CMSG_NXTHDR(record, head)) {
         if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS)
@@ -137,7 +137,7 @@ static void take_fds(struct msghdr *record, int fds[COMM_RANKS_MAX], uint32_t *n
 }
 
 /* Texts end within their arrays, whatever was sent. */
-static void end_texts(struct rank_message *message) {
+static void rank_wire_end_texts(struct rank_message *message) {
     if (message->type == RANK_JOIN)
         message->u.join.version[sizeof message->u.join.version - 1] = '\0';
     if (message->type == RANK_TERMS)
@@ -164,7 +164,7 @@ enum status rank_wire_receive(int fd, struct rank_message *message, int fds[COMM
         return STATUS_TIMEOUT;
     if (n < 0)
         return STATUS_CLOSED;
-    take_fds(&record, fds, n_fds); /* an empty record, too, may bring some */
+    rank_wire_take_fds(&record, fds, n_fds); /* an empty record, too, may bring some */
     bool sound = n == (ssize_t)sizeof *message && message->magic == MAGIC &&
                  (unsigned)message->type < RANK_MESSAGE_TYPES &&
                  !(record.msg_flags & (MSG_TRUNC | MSG_CTRUNC));
@@ -173,6 +173,6 @@ enum status rank_wire_receive(int fd, struct rank_message *message, int fds[COMM
         *n_fds = 0;
         return n == 0 ? STATUS_CLOSED : STATUS_CORRUPT;
     }
-    end_texts(message);
+    rank_wire_end_texts(message);
     return STATUS_OK;
 }

@@ -34,7 +34,7 @@ static enum status staged_all_reduce(struct comm *comm, float *x, size_t n) {
     return STATUS_OK;
 }
 
-static void round_all(float *x, size_t n) {
+static void staged_round_all(float *x, size_t n) {
     for (size_t i = 0; i < n; i++)
         x[i] = bf16_to_float(float_to_bf16(x[i]));
 }
@@ -44,9 +44,9 @@ static enum status staged_add_parts(struct comm *comm, float *x, float *part, si
     struct staged *staged = (struct staged *)comm;
     ASSERT(n <= staged->n_floats);
     staged->kernels->get(staged->ctx, staged->sum, part, n * sizeof *part);
-    round_all(staged->sum, n);
+    staged_round_all(staged->sum, n);
     TRY(staged->inner->kind->all_reduce(staged->inner, staged->sum, n));
-    round_all(staged->sum, n);
+    staged_round_all(staged->sum, n);
     staged->kernels->put(staged->ctx, part, staged->sum, n * sizeof *part);
     for (size_t at = 0, next; at < n; at = next) {
         next = n - at < ADDED_AT_ONCE ? n : at + ADDED_AT_ONCE;
@@ -96,21 +96,21 @@ static const struct comm_kind comm_staged = {
     .health = staged_health,
 };
 
-static enum status device_all_reduce(struct comm *comm, float *x, size_t n) {
+static enum status staged_device_all_reduce(struct comm *comm, float *x, size_t n) {
     struct staged *staged = (struct staged *)comm;
     staged->kernels->sum(staged->ctx, x, n);
     return STATUS_OK;
 }
 
-static enum status device_add_parts(struct comm *comm, float *x, float *part, size_t n) {
+static enum status staged_device_add_parts(struct comm *comm, float *x, float *part, size_t n) {
     struct staged *staged = (struct staged *)comm;
     staged->kernels->add_parts(staged->ctx, x, part, n);
     return STATUS_OK;
 }
 
-static enum status device_gather(struct comm *comm, float *out, size_t out_stride,
-                                 const float *part, size_t n_rows, size_t column_begin,
-                                 size_t n_columns) {
+static enum status staged_device_gather(struct comm *comm, float *out, size_t out_stride,
+                                        const float *part, size_t n_rows, size_t column_begin,
+                                        size_t n_columns) {
     struct staged *staged = (struct staged *)comm;
     staged->kernels->gather(staged->ctx, out, out_stride, part, n_rows, column_begin, n_columns);
     return STATUS_OK;
@@ -120,9 +120,9 @@ static const struct comm_kind comm_of_devices = {
     .name = "device",
     .ranks_max = COMM_RANKS_MAX,
     .close = staged_close,
-    .all_reduce = device_all_reduce,
-    .add_parts = device_add_parts,
-    .gather = device_gather,
+    .all_reduce = staged_device_all_reduce,
+    .add_parts = staged_device_add_parts,
+    .gather = staged_device_gather,
     .barrier = staged_barrier,
     .abort = staged_abort,
     .health = staged_health,

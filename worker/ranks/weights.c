@@ -27,8 +27,8 @@ void weights_progress_reset(void) {
     atomic_store(&n_bytes_packed, 0);
 }
 
-static enum status slot_bytes(const struct slot *slot, const struct kernels *kernels,
-                              uint64_t *n_bytes, struct error *error) {
+static enum status rank_weights_slot_bytes(const struct slot *slot, const struct kernels *kernels,
+                                           uint64_t *n_bytes, struct error *error) {
     uint64_t n = (uint64_t)slot->n * sizeof(float);
     if (slot->kind == SLOT_MATRIX) {
         n = kernels->weight_size(&slot->source, error);
@@ -46,7 +46,7 @@ enum status weights_measure(const struct slots *slots, const struct kernels *ker
     uint64_t sum = 0;
     for (uint32_t i = 0; i < slots->n; i++) {
         uint64_t n;
-        TRY(slot_bytes(&slots->slots[i], kernels, &n, error));
+        TRY(rank_weights_slot_bytes(&slots->slots[i], kernels, &n, error));
         if (!checked_add(sum, n, &sum) || sum > SIZE_MAX / 2)
             return error_set(error, STATUS_LIMIT, "the weights are larger than memory can be");
     }
@@ -54,8 +54,8 @@ enum status weights_measure(const struct slots *slots, const struct kernels *ker
     return STATUS_OK;
 }
 
-static enum status fill_piece(const struct slot *slot, const struct slot_piece *piece,
-                              float *vector, struct error *error) {
+static enum status rank_weights_fill_piece(const struct slot *slot, const struct slot_piece *piece,
+                                           float *vector, struct error *error) {
     const struct quant_format *format = quant_find(piece->format);
     if (!format || !format->read_float)
         return error_set(error, STATUS_UNSUPPORTED, "tensor %s: a vector in format %s", slot->name,
@@ -70,15 +70,15 @@ static enum status fill_piece(const struct slot *slot, const struct slot_piece *
     return STATUS_OK;
 }
 
-static enum status fill_vector(struct weights *weights, const struct slot *slot, float *memory,
-                               struct error *error) {
+static enum status rank_weights_fill_vector(struct weights *weights, const struct slot *slot,
+                                            float *memory, struct error *error) {
     float *vector = calloc(slot->n, sizeof *vector);
     enum status status = STATUS_OK;
     if (!vector)
         return error_set(error, STATUS_NOMEM, "tensor %s: no memory for a copy", slot->name);
     for (uint32_t i = 0; status == STATUS_OK && i < slot->n_pieces; i++)
         if (slot->pieces[i].data)
-            status = fill_piece(slot, &slot->pieces[i], vector, error);
+            status = rank_weights_fill_piece(slot, &slot->pieces[i], vector, error);
     if (status == STATUS_OK) {
         weights->kernels->put(weights->ctx, memory, vector, slot->n * sizeof *vector);
         *slot->vector = memory;
@@ -88,7 +88,7 @@ static enum status fill_vector(struct weights *weights, const struct slot *slot,
 }
 
 /* Files of GPTQ's first format may hold zero points that were damaged when they were written. */
-static void warn_of_wrapped(const struct slot *slot) {
+static void rank_weights_warn_of_wrapped(const struct slot *slot) {
     uint64_t n = 0;
     for (uint32_t i = 0; i < slot->source.n_parts; i++)
         n += quant_wrapped_zeros(slot->source.parts[i].tensor);
@@ -98,7 +98,7 @@ static void warn_of_wrapped(const struct slot *slot) {
 }
 
 /* Once for all tensors and ranks of a process: where one is wrong, most are. */
-static void warn_of_odd_zeros(const struct slot *slot) {
+static void rank_weights_warn_of_odd_zeros(const struct slot *slot) {
     static atomic_flag told = ATOMIC_FLAG_INIT;
     for (uint32_t i = 0; i < slot->source.n_parts; i++)
         if (quant_zeros_are_odd(slot->source.parts[i].tensor) && !atomic_flag_test_and_set(&told))
@@ -107,8 +107,8 @@ static void warn_of_odd_zeros(const struct slot *slot) {
                      "tensor=%s", slot->name);
 }
 
-static enum status fill_matrix(struct weights *weights, const struct slot *slot, void *memory,
-                               struct error *error) {
+static enum status rank_weights_fill_matrix(struct weights *weights, const struct slot *slot,
+                                            void *memory, struct error *error) {
     /* What was attached to the weight before (a bias) stays. */
     const float *bias = slot->weight->bias;
     enum status status = STATUS_OK;
@@ -121,25 +121,25 @@ static enum status fill_matrix(struct weights *weights, const struct slot *slot,
     if (status != STATUS_OK)
         error_prefix(error, "tensor %s", slot->name);
     if (status == STATUS_OK)
-        warn_of_wrapped(slot);
+        rank_weights_warn_of_wrapped(slot);
     if (status == STATUS_OK)
-        warn_of_odd_zeros(slot);
+        rank_weights_warn_of_odd_zeros(slot);
     return status;
 }
 
-static enum status weights_fill(struct weights *weights, const struct slots *slots,
-                                struct error *error) {
+static enum status rank_weights_fill(struct weights *weights, const struct slots *slots,
+                                     struct error *error) {
     size_t at = 0;
     for (uint32_t i = 0; i < slots->n; i++) {
         const struct slot *slot = &slots->slots[i];
         unsigned char *memory = weights->memory + at;
         uint64_t n;
-        TRY(slot_bytes(slot, weights->kernels, &n, error));
+        TRY(rank_weights_slot_bytes(slot, weights->kernels, &n, error));
         ASSERT(checked_range(at, n, weights->n_bytes)); /* as weights_measure() added it up */
         if (slot->kind == SLOT_VECTOR)
-            TRY(fill_vector(weights, slot, (float *)(void *)memory, error));
+            TRY(rank_weights_fill_vector(weights, slot, (float *)(void *)memory, error));
         else
-            TRY(fill_matrix(weights, slot, memory, error));
+            TRY(rank_weights_fill_matrix(weights, slot, memory, error));
         at += (size_t)n;
         atomic_fetch_add(&n_bytes_packed, n);
     }
@@ -158,7 +158,7 @@ enum status weights_load(struct weights *weights, const struct slots *slots,
         return error_set(error, STATUS_NOMEM, "no memory for %zu bytes of weights",
                          weights->n_bytes);
     atomic_fetch_add(&n_bytes_known, weights->n_bytes);
-    enum status status = weights_fill(weights, slots, error);
+    enum status status = rank_weights_fill(weights, slots, error);
     if (status != STATUS_OK)
         weights_fini(weights);
     return status;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint32_t blocks_for(uint32_t n_tokens) {
+static uint32_t batch_blocks_for(uint32_t n_tokens) {
     return n_tokens / KV_BLOCK_TOKENS + (n_tokens % KV_BLOCK_TOKENS != 0);
 }
 
@@ -16,7 +16,7 @@ enum status batch_init(struct batch *batch, uint32_t max_tokens, uint32_t max_se
     *batch = (struct batch){.max_tokens = max_tokens,
                             .max_seqs = max_seqs,
                             .max_context = max_context,
-                            .max_blocks = blocks_for(max_context)};
+                            .max_blocks = batch_blocks_for(max_context)};
     batch->ids = calloc(max_tokens, sizeof(uint32_t));
     batch->positions = calloc(max_tokens, sizeof(uint32_t));
     batch->seq_begin = calloc((size_t)max_seqs + 1, sizeof(uint32_t));
@@ -44,17 +44,17 @@ void batch_fini(struct batch *batch) {
 }
 
 /* The longest block table of this step: tables lie as densely as the step allows. */
-static uint32_t stride_of(const struct plan *plan) {
+static uint32_t batch_stride_of(const struct plan *plan) {
     uint32_t stride = 1;
     for (uint32_t i = 0; i < plan->n_rows; i++) {
-        uint32_t n = blocks_for(plan->rows[i].begin + plan->rows[i].n_tokens);
+        uint32_t n = batch_blocks_for(plan->rows[i].begin + plan->rows[i].n_tokens);
         stride = n > stride ? n : stride;
     }
     return stride;
 }
 
 void batch_build(struct batch *batch, const struct plan *plan) {
-    uint32_t stride = stride_of(plan);
+    uint32_t stride = batch_stride_of(plan);
     uint32_t n_tokens = 0;
     bool is_ahead = plan->n_rows > 0 && !plan->rows[0].ids;
     ASSERT(plan->n_rows <= batch->max_seqs);
@@ -72,7 +72,7 @@ void batch_build(struct batch *batch, const struct plan *plan) {
         for (uint32_t t = 0; t < row->n_tokens; t++)
             batch->positions[n_tokens + t] = row->begin + t;
         memcpy(batch->block_tables + (size_t)i * stride, row->blocks,
-               blocks_for(row->begin + row->n_tokens) * sizeof(uint32_t));
+               batch_blocks_for(row->begin + row->n_tokens) * sizeof(uint32_t));
         n_tokens += row->n_tokens;
         if (row->sample) {
             batch->rows[batch->n_rows] = n_tokens - 1;

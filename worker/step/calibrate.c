@@ -15,7 +15,7 @@ struct calibrate {
 };
 
 /* Computes n tokens of one sequence and answers the microseconds. */
-static uint64_t measure(struct calibrate *calibrate, uint32_t n) {
+static uint64_t calibrate_measure(struct calibrate *calibrate, uint32_t n) {
     struct plan_row row = {
         .n_tokens = n, .ids = calibrate->ids, .blocks = calibrate->blocks, .sample = true};
     struct plan plan = {.n_rows = 1, .n_tokens = n, .rows = &row};
@@ -35,9 +35,9 @@ void calibrate_run(struct forward *forward, struct batch *batch, struct budget *
         calibrate.ids[i] = i % forward->rank.model->facts.n_vocab;
     for (uint32_t i = 0; i < BUDGET_MEASURE_MAX / KV_BLOCK_TOKENS; i++)
         calibrate.blocks[i] = i % forward->rank.kv.n_blocks;
-    (void)measure(&calibrate, 1); /* first touch of weights and threads */
+    (void)calibrate_measure(&calibrate, 1); /* first touch of weights and threads */
     for (uint32_t n; (n = budget_measure(budget, batch->max_context)) > 0; measured = n)
-        budget_measured(budget, measure(&calibrate, n));
+        budget_measured(budget, calibrate_measure(&calibrate, n));
     log_info("calibrated", "tokens=1 us=%u tokens=%u us=%u chunk_tokens=%u",
              budget_cost_us(budget, 1), measured, budget_cost_us(budget, measured), budget->n_fits);
 }

@@ -17,12 +17,12 @@
 /* Work of the masks of one sequence, in steps of some 10 ns (model/text/grammar/grammar.h), of which the first look at a string
  * costs one for each node of the vocabulary's trie. What it has at first is the most that it may save up: a form of text with many
  * kinds of strings needs dozens of such looks before all are known. Who has costly masks all the time ends. */
-static uint64_t steps_max(const struct constraint *constraint) {
+static uint64_t constraint_steps_max(const struct constraint *constraint) {
     return 2 * GRAMMARS_MASK_STEPS + 64 * (uint64_t)constraint->grammars.vocabulary->n_nodes;
 }
 
 /* What each token adds. */
-static uint64_t steps_of_token(const struct constraint *constraint) {
+static uint64_t constraint_steps_of_token(const struct constraint *constraint) {
     return GRAMMARS_MASK_STEPS / 50 + constraint->grammars.vocabulary->n_nodes / 4;
 }
 
@@ -65,7 +65,7 @@ static void constraint_take(const struct constraint *constraint, struct constrai
                             const struct grammars_made *made) {
     at->state = made->state;
     at->n_followed = made->n_followed;
-    at->n_steps = steps_max(constraint);
+    at->n_steps = constraint_steps_max(constraint);
 }
 
 enum status constraint_open(struct constraint *constraint, uint32_t slot, uint64_t serial,
@@ -89,7 +89,7 @@ enum status constraint_open(struct constraint *constraint, uint32_t slot, uint64
 }
 
 /* What belongs to sequences that have left their slots. */
-static void sweep(struct constraint *constraint, const struct engine *engine) {
+static void constraint_sweep(struct constraint *constraint, const struct engine *engine) {
     for (uint32_t i = 0; i < constraint->options.max_slots; i++) {
         struct sequence_view view;
         if (constraint->slots[i].serial == 0)
@@ -113,7 +113,7 @@ void constraint_look(struct constraint *constraint, struct engine *engine, uint6
     }
     if (constraint->n_open > 0 && now_ns - constraint->swept_ns >= SWEEP_NS) {
         constraint->swept_ns = now_ns;
-        sweep(constraint, engine);
+        constraint_sweep(constraint, engine);
     }
 }
 
@@ -122,7 +122,7 @@ int constraint_fd(const struct constraint *constraint) {
 }
 
 /* Sets the state back to the first n output tokens, or as far as it goes. */
-static void set_back(struct constrained *at, uint32_t n) {
+static void constraint_set_back(struct constrained *at, uint32_t n) {
     if (grammar_back(at->state, at->n_followed - n) == STATUS_OK) {
         at->n_followed = n;
         return;
@@ -135,7 +135,7 @@ static void set_back(struct constrained *at, uint32_t n) {
 static void constraint_follow(struct constrained *at, const struct sequence_view *view) {
     uint32_t n = view->n_tokens - view->n_prompt;
     if (n < at->n_followed) {
-        set_back(at, n);
+        constraint_set_back(at, n);
         at->is_lost = false;
     }
     for (; !at->is_lost && at->n_followed < n; at->n_followed++)
@@ -145,7 +145,7 @@ static void constraint_follow(struct constrained *at, const struct sequence_view
         }
 }
 
-static void put_bit(uint32_t *bits, uint32_t n_vocab, uint32_t id, bool is_set) {
+static void constraint_put_bit(uint32_t *bits, uint32_t n_vocab, uint32_t id, bool is_set) {
     if (id >= n_vocab)
         return;
     if (is_set)
@@ -154,10 +154,10 @@ static void put_bit(uint32_t *bits, uint32_t n_vocab, uint32_t id, bool is_set) 
         bits[id / 32] &= ~(1u << id % 32);
 }
 
-static void put_bits(const struct constraint *constraint, uint32_t *bits, const uint32_t *ids,
-                     uint32_t n, bool is_set) {
+static void constraint_put_bits(const struct constraint *constraint, uint32_t *bits,
+                                const uint32_t *ids, uint32_t n, bool is_set) {
     for (uint32_t i = 0; i < n; i++)
-        put_bit(bits, constraint->options.n_vocab, ids[i], is_set);
+        constraint_put_bit(bits, constraint->options.n_vocab, ids[i], is_set);
 }
 
 /* Text and special tokens that the grammar lets follow: none where there is no telling. */
@@ -166,7 +166,8 @@ static void constraint_fill(const struct constraint *constraint, struct constrai
     const struct grammar_mask *mask;
     uint32_t n_tokens = constraint->grammars.vocabulary->n_tokens;
     ASSERT(n_tokens <= constraint->options.n_vocab);
-    uint64_t n_steps = at->n_steps + steps_of_token(constraint), n_most = steps_max(constraint);
+    uint64_t n_steps = at->n_steps + constraint_steps_of_token(constraint),
+             n_most = constraint_steps_max(constraint);
     at->n_steps = n_steps < n_most ? n_steps : n_most;
     if (!at->is_lost && grammar_mask_within(at->state, &at->n_steps, &mask) != STATUS_OK)
         at->is_lost = true;
@@ -177,13 +178,14 @@ static void constraint_fill(const struct constraint *constraint, struct constrai
 }
 
 /* Is there an id that mask, allowed ids and barred ids leave? (A request's biases are finite.) */
-static bool leaves_any(const struct constraint *constraint, const struct sample_params *params) {
+static bool constraint_leaves_any(const struct constraint *constraint,
+                                  const struct sample_params *params) {
     uint32_t n_vocab = constraint->options.n_vocab;
     uint32_t *left = constraint->scratch;
     memcpy(left, params->allowed_bits, constraint->n_words * sizeof *left);
     for (uint32_t i = 0; i < params->n_barred; i++)
         for (uint32_t id = params->barred[i].begin; id < params->barred[i].end; id++)
-            put_bit(left, n_vocab, id, false);
+            constraint_put_bit(left, n_vocab, id, false);
     for (uint32_t i = 0; i < params->n_allowed; i++)
         if (params->allowed_ids[i] < n_vocab && sampling_has_bit(left, params->allowed_ids[i]))
             return true;
@@ -194,18 +196,19 @@ static bool leaves_any(const struct constraint *constraint, const struct sample_
 }
 
 /* What ends the answer, in the mask of what may follow its text. */
-static void put_ends(const struct constraint *constraint, struct constrained *at,
-                     const struct sequence_view *view, struct sample_params *params,
-                     uint32_t *bits) {
+static void constraint_put_ends(const struct constraint *constraint, struct constrained *at,
+                                const struct sequence_view *view, struct sample_params *params,
+                                uint32_t *bits) {
     const struct constraint_options *options = &constraint->options;
     const struct sampling *sampling = view->sampling;
     bool may_end = !at->is_lost && grammar_may_end(at->state);
-    put_bits(constraint, bits, options->ends, options->n_ends, false);
+    constraint_put_bits(constraint, bits, options->ends, options->n_ends, false);
     if (view->ban_ends || may_end)
-        put_bits(constraint, bits, sampling->stop_ids, sampling->n_stop_ids, !view->ban_ends);
+        constraint_put_bits(constraint, bits, sampling->stop_ids, sampling->n_stop_ids,
+                            !view->ban_ends);
     bool goes_on = view->ban_ends || sampling->ignore_eos;
-    if (may_end && !(goes_on && leaves_any(constraint, params)))
-        put_bits(constraint, bits, options->ends, options->n_ends, true);
+    if (may_end && !(goes_on && constraint_leaves_any(constraint, params)))
+        constraint_put_bits(constraint, bits, options->ends, options->n_ends, true);
 }
 
 void constraint_mask(struct constraint *constraint, uint32_t row, uint32_t slot,
@@ -220,7 +223,7 @@ void constraint_mask(struct constraint *constraint, uint32_t row, uint32_t slot,
         return; /* it was given up */
     constraint_follow(at, view);
     constraint_fill(constraint, at, bits);
-    put_ends(constraint, at, view, params, bits);
+    constraint_put_ends(constraint, at, view, params, bits);
     constraint->figures.n_masks++;
     constraint->figures.masks_ns += clock_now_ns() - begin_ns;
 }

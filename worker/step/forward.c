@@ -17,16 +17,17 @@
 
 #define LOOK_NS 20000 /* marks are asked for this often */
 
-static uint32_t n_here_of(const struct rank_options *options) {
+static uint32_t forward_n_here_of(const struct rank_options *options) {
     return options->n_here > 0 ? options->n_here : options->n_ranks;
 }
 
-static struct rank_options options_of_rank(const struct rank_options *options, uint32_t rank) {
+static struct rank_options forward_options_of_rank(const struct rank_options *options,
+                                                   uint32_t rank) {
     struct rank_options own = *options;
     own.rank = rank;
     own.n_ranks = own.n_ranks > 0 ? own.n_ranks : 1;
     if (own.n_ranks > 1)
-        own.n_threads = group_threads_each(own.n_threads, n_here_of(options), own.n_ranks);
+        own.n_threads = group_threads_each(own.n_threads, forward_n_here_of(options), own.n_ranks);
     return own;
 }
 
@@ -42,13 +43,13 @@ enum status forward_measure(const struct rank_options *options, struct forward_b
         return error_field(error, STATUS_UNSUPPORTED, "tp", "%u ranks are more than %u", n_ranks,
                            COMM_RANKS_MAX);
     for (uint32_t rank = 0; rank < n_ranks; rank++) {
-        struct rank_options own = options_of_rank(options, rank);
+        struct rank_options own = forward_options_of_rank(options, rank);
         struct rank_bytes one;
         TRY(rank_measure(&own, &one, error));
         sum.weights = max_of(sum.weights, one.weights);
         sum.scratch = max_of(sum.scratch, one.scratch);
         sum.kv_per_token = max_of(sum.kv_per_token, one.kv_per_token);
-        if (rank == 0 || rank < n_here_of(options))
+        if (rank == 0 || rank < forward_n_here_of(options))
             sum.kv_per_token_here += one.kv_per_token;
         if (rank == 0)
             sum.facts = one.facts;
@@ -57,8 +58,8 @@ enum status forward_measure(const struct rank_options *options, struct forward_b
     return STATUS_OK;
 }
 
-static struct group_sizes group_sizes_of(const struct rank_options *options,
-                                         const struct family_facts *facts) {
+static struct group_sizes forward_group_sizes_of(const struct rank_options *options,
+                                                 const struct family_facts *facts) {
     uint32_t n_blocks = facts->context / KV_BLOCK_TOKENS + (facts->context % KV_BLOCK_TOKENS != 0);
     return (struct group_sizes){.board = {.n_ranks = options->n_ranks,
                                           .max_tokens = options->max_tokens,
@@ -85,9 +86,10 @@ static enum status forward_gather(struct forward *forward, const struct rank_opt
     return leader_gather(&forward->leader, &leader, error);
 }
 
-static enum status open_ranks(struct forward *forward, const struct rank_options *options,
-                              uint32_t n_here, struct error *error) {
-    struct rank_options own = options_of_rank(options, 0), others = options_of_rank(options, 1);
+static enum status forward_open_ranks(struct forward *forward, const struct rank_options *options,
+                                      uint32_t n_here, struct error *error) {
+    struct rank_options own = forward_options_of_rank(options, 0),
+                        others = forward_options_of_rank(options, 1);
     TRY(comm_kind_of_host()->open(forward->memory.collectives, forward->memory.n_collectives, 0,
                                   &forward->comm, error));
     own.comm = forward->comm;
@@ -103,8 +105,9 @@ static enum status open_ranks(struct forward *forward, const struct rank_options
 }
 
 /* What followers said of their pools has to be what their share of the model makes. */
-static enum status check_pools(const struct forward *forward, const struct rank_options *options,
-                               uint32_t n_here, struct error *error) {
+static enum status forward_check_pools(const struct forward *forward,
+                                       const struct rank_options *options, uint32_t n_here,
+                                       struct error *error) {
     const struct family_facts *facts = &forward->rank.model->facts;
     uint64_t head_bytes = forward_block_bytes(facts) / facts->n_kv_heads_all;
     for (uint32_t rank = n_here; rank < options->n_ranks; rank++) {
@@ -121,13 +124,14 @@ static enum status check_pools(const struct forward *forward, const struct rank_
     return STATUS_OK;
 }
 
-static const struct rank *rank_here(const struct forward *forward, uint32_t rank) {
+static const struct rank *forward_rank_here(const struct forward *forward, uint32_t rank) {
     return rank == 0 ? &forward->rank : &forward->others.threads[rank - 1].rank;
 }
 
 /* Where devices may add up and can, they do from then on, in the way *how; else `why` says what keeps them from it. */
-static enum status let_devices_add(struct forward *forward, const struct rank_options *options,
-                                   uint32_t n_here, enum sums *how, struct error *why) {
+static enum status forward_let_devices_add(struct forward *forward,
+                                           const struct rank_options *options, uint32_t n_here,
+                                           enum sums *how, struct error *why) {
     const struct kernels *kernels = forward->rank.kernels;
     struct meeting meeting = {
         .kernels = kernels, .n_ranks = options->n_ranks, .sums = options->sums};
@@ -140,20 +144,20 @@ static enum status let_devices_add(struct forward *forward, const struct rank_op
     if (!kernels->meet)
         return error_set(why, STATUS_UNSUPPORTED, "the backend \"%s\" cannot", kernels->name);
     for (uint32_t rank = 0; rank < options->n_ranks; rank++)
-        meeting.all[rank] = rank_here(forward, rank)->ctx;
+        meeting.all[rank] = forward_rank_here(forward, rank)->ctx;
     TRY(meeting_hold(&meeting, how, why));
     for (uint32_t rank = 0; rank < options->n_ranks; rank++)
-        comm_staged_meet(rank_here(forward, rank)->staged);
+        comm_staged_meet(forward_rank_here(forward, rank)->staged);
     return STATUS_OK;
 }
 
-static enum status choose_sums(struct forward *forward, const struct rank_options *options,
-                               uint32_t n_here, struct error *error) {
+static enum status forward_choose_sums(struct forward *forward, const struct rank_options *options,
+                                       uint32_t n_here, struct error *error) {
     struct error why = {0};
     enum sums how = SUMS_AUTO;
     char text[ERROR_TEXT_MAX];
     bool on_devices = forward->rank.kernels && !kernels_on_host(forward->rank.kernels);
-    enum status status = let_devices_add(forward, options, n_here, &how, &why);
+    enum status status = forward_let_devices_add(forward, options, n_here, &how, &why);
     if (status != STATUS_OK && (options->sums == SUMS_DEVICE || options->sums == SUMS_NCCL))
         return error_field(error, status, "sums", "the devices cannot add up: %s", why.text);
     if (status == STATUS_OK && how == SUMS_DEVICE)
@@ -174,37 +178,37 @@ const char *forward_sums(const struct forward *forward) {
     return names[forward->sums];
 }
 
-static bool devices_add(const struct forward *forward) {
+static bool forward_devices_add(const struct forward *forward) {
     return forward->sums == SUMS_DEVICE || forward->sums == SUMS_NCCL;
 }
 
-static enum status open_group(struct forward *forward, const struct rank_options *options,
-                              struct error *error) {
-    uint32_t n_here = n_here_of(options);
+static enum status forward_open_group(struct forward *forward, const struct rank_options *options,
+                                      struct error *error) {
+    uint32_t n_here = forward_n_here_of(options);
     struct forward_bytes bytes;
     char numerics[RANK_WIRE_NUMERICS_MAX];
     TRY(forward_measure(options, &bytes, error)); /* says so before anybody waits for anybody */
-    struct group_sizes sizes = group_sizes_of(options, &bytes.facts);
+    struct group_sizes sizes = forward_group_sizes_of(options, &bytes.facts);
     TRY(group_memory_make(&forward->memory, &sizes, error));
     if (n_here < options->n_ranks)
         TRY(forward_gather(forward, options, &sizes, n_here, error));
-    TRY(open_ranks(forward, options, n_here, error));
-    TRY(choose_sums(forward, options, n_here, error));
+    TRY(forward_open_ranks(forward, options, n_here, error));
+    TRY(forward_choose_sums(forward, options, n_here, error));
     for (uint32_t i = 0; i + 1 < n_here; i++)
         forward->kv_of_ranks[i + 1] = rank_kv_of(&forward->others.threads[i].rank);
     rank_numerics(&forward->rank, numerics, sizeof numerics);
     if (n_here < options->n_ranks)
         TRY(leader_ready(&forward->leader, numerics, forward->kv_of_ranks, error));
-    TRY(check_pools(forward, options, n_here, error));
+    TRY(forward_check_pools(forward, options, n_here, error));
     forward->patience = event_count_patience(options->n_ranks);
     return STATUS_OK;
 }
 
 enum status forward_open(struct forward *forward, const struct rank_options *options,
                          struct error *error) {
-    struct rank_options one = options_of_rank(options, 0);
+    struct rank_options one = forward_options_of_rank(options, 0);
     *forward = (struct forward){.n_ranks = one.n_ranks};
-    enum status status = one.n_ranks > 1 ? open_group(forward, options, error)
+    enum status status = one.n_ranks > 1 ? forward_open_group(forward, options, error)
                                          : rank_open(&forward->rank, &one, error);
     if (status != STATUS_OK) {
         forward_close(forward);
@@ -250,21 +254,21 @@ uint64_t forward_block_bytes(const struct family_facts *facts) {
            kv_format_bytes(facts->kv_format);
 }
 
-_Noreturn static void end_without_ranks(const struct forward *forward) {
+_Noreturn static void forward_end_without_ranks(const struct forward *forward) {
     log_error("the ranks cannot go on: the worker ends", "why=%s",
               status_name(forward->comm->kind->health(forward->comm)));
     exit_now(EXIT_FAILURE);
 }
 
 /* Nothing is there yet: whoever waits for messages between layers gets his turn. */
-static void look_again(forward_layers *layers_done, void *context, uint32_t n_done) {
+static void forward_look_again(forward_layers *layers_done, void *context, uint32_t n_done) {
     nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
     layers_done(context, n_done, n_done);
 }
 
 /* The operations run elsewhere: their layers are done as their marks are. A graph's are done all at once. */
-static void follow_marks(const struct forward *forward, forward_layers *layers_done,
-                         void *context) {
+static void forward_follow_marks(const struct forward *forward, forward_layers *layers_done,
+                                 void *context) {
     uint32_t n_layers = forward->rank.model->facts.n_layers, n_done = 0;
     while (n_done < n_layers) {
         uint32_t marked = forward->rank.kernels->marked(forward->rank.ctx);
@@ -272,7 +276,7 @@ static void follow_marks(const struct forward *forward, forward_layers *layers_d
             forward_end(forward); /* the device failed: the process ends there */
         marked = marked < n_layers ? marked : n_layers; /* or of the step's end */
         if (marked == n_done)
-            look_again(layers_done, context, n_done);
+            forward_look_again(layers_done, context, n_done);
         else
             layers_done(context, n_done, marked);
         n_done = marked;
@@ -281,7 +285,7 @@ static void follow_marks(const struct forward *forward, forward_layers *layers_d
 
 /* Devices that add up go on only together, and may do so only while somebody waits for each: this one is waited for here, up to
  * the mark behind all that its step computes. Nobody is told of layers meanwhile, for other threads work with the others. */
-static void await_end(const struct forward *forward) {
+static void forward_await_end(const struct forward *forward) {
     const struct rank *rank = &forward->rank;
     uint32_t marked = 0, end = rank->model->facts.n_layers + 1;
     while (marked < end) {
@@ -302,23 +306,23 @@ void forward_begin(struct forward *forward, const struct batch *batch, forward_l
     struct board_step step = {.batch = batch->view, .rows = batch->rows, .n_rows = batch->n_rows};
     bool several = forward->n_ranks > 1;
     if (several && !board_publish(forward->memory.board, &step, &forward->patience))
-        end_without_ranks(forward);
+        forward_end_without_ranks(forward);
     rank_run(&forward->rank, &step.batch, step.rows, step.n_rows, layers_done, context);
-    if (devices_add(forward) && layers_done)
+    if (forward_devices_add(forward) && layers_done)
         forward->rank.kernels->mark(forward->rank.ctx, forward->rank.model->facts.n_layers + 1);
     if (several && forward->comm->kind->health(forward->comm) != STATUS_OK)
-        end_without_ranks(forward);
+        forward_end_without_ranks(forward);
 }
 
 void forward_follow(struct forward *forward, forward_layers *layers_done, void *context) {
     if (!layers_done || !rank_marks(&forward->rank))
         return;
-    if (devices_add(forward))
-        await_end(forward);
+    if (forward_devices_add(forward))
+        forward_await_end(forward);
     /* KV of all devices is copied from this thread: not while others give them work. */
     if (forward->n_ranks > 1 && !board_settled(forward->memory.board, &forward->patience))
-        end_without_ranks(forward);
-    follow_marks(forward, layers_done, context);
+        forward_end_without_ranks(forward);
+    forward_follow_marks(forward, layers_done, context);
 }
 
 void forward_run(struct forward *forward, const struct batch *batch, forward_layers *layers_done,
@@ -337,7 +341,7 @@ uint32_t forward_rehearse(const struct forward *forward, uint32_t n_seqs) {
     if (!kernels || !kernels->rehearse)
         return 0;
     for (uint32_t rank = 0; rank < forward->n_ranks; rank++) /* of a device all are here */
-        n = kernels->rehearse(rank_here(forward, rank)->ctx, n_seqs);
+        n = kernels->rehearse(forward_rank_here(forward, rank)->ctx, n_seqs);
     return n;
 }
 
@@ -346,7 +350,7 @@ bool forward_await_choice(struct forward *forward, forward_layers *layers_done, 
     bool waited = false;
     while (!kernels->sample_done(forward->rank.ctx)) {
         waited = true;
-        look_again(layers_done, context, 0);
+        forward_look_again(layers_done, context, 0);
     }
     return waited;
 }

@@ -28,7 +28,7 @@ struct kept_grammar {
     struct grammar *grammar; /* owned */
 };
 
-struct job {
+struct grammar_job {
     struct list at;
     struct kept_grammar *kept; /* held */
     struct grammars_made made;
@@ -39,7 +39,7 @@ struct job {
 
 /* The maker thread. */
 
-static enum status need_vocabulary(struct grammars *grammars, struct error *error) {
+static enum status grammars_need_vocabulary(struct grammars *grammars, struct error *error) {
     if (grammars->vocabulary)
         return STATUS_OK;
     TRY(grammar_vocabulary_of(grammars->tokenizer, grammars->options.n_mask_bytes,
@@ -54,7 +54,7 @@ static enum status grammars_compile(struct grammars *grammars, struct kept_gramm
     struct grammar_limits limits = grammar_limits;
     const struct grammar_part *part;
     struct arena arena;
-    TRY(need_vocabulary(grammars, error));
+    TRY(grammars_need_vocabulary(grammars, error));
     limits.n_mask_steps = GRAMMARS_MASK_STEPS + 8 * (uint64_t)grammars->vocabulary->n_nodes;
     arena_init(&arena, UNPACK_BYTES);
     enum status status =
@@ -79,7 +79,7 @@ static enum status grammars_follow(struct grammar *grammar, const uint32_t *ids,
     return STATUS_OK;
 }
 
-static void grammars_make(struct grammars *grammars, struct job *job) {
+static void grammars_make(struct grammars *grammars, struct grammar_job *job) {
     struct kept_grammar *kept = job->kept;
     struct error error;
     if (!kept->is_tried) {
@@ -97,7 +97,7 @@ static void grammars_make(struct grammars *grammars, struct job *job) {
         job->made.status = grammars_follow(kept->grammar, job->ids, job->n_ids, &job->made);
 }
 
-static void *run_maker(void *of) {
+static void *grammars_run_maker(void *of) {
     struct grammars *grammars = of;
     pthread_mutex_lock(&grammars->lock);
     while (!grammars->ends) {
@@ -108,7 +108,7 @@ static void *run_maker(void *of) {
         }
         list_remove(first);
         pthread_mutex_unlock(&grammars->lock);
-        grammars_make(grammars, list_entry(first, struct job, at));
+        grammars_make(grammars, list_entry(first, struct grammar_job, at));
         pthread_mutex_lock(&grammars->lock);
         list_push_back(&grammars->made, first);
         atomic_fetch_add(&grammars->n_made, 1);
@@ -120,7 +120,7 @@ static void *run_maker(void *of) {
 
 /* The engine thread. */
 
-static void let_go(struct kept_grammar *kept) {
+static void grammars_let_go(struct kept_grammar *kept) {
     if (--kept->n_holders > 0)
         return;
     grammar_unref(kept->grammar);
@@ -131,11 +131,11 @@ static void let_go(struct kept_grammar *kept) {
 static void grammars_drop(struct grammars *grammars, struct kept_grammar *kept) {
     list_remove(&kept->at);
     grammars->figures.n_kept--;
-    let_go(kept);
+    grammars_let_go(kept);
 }
 
-static void free_job(struct grammars *grammars, struct job *job) {
-    let_go(job->kept);
+static void grammars_free_job(struct grammars *grammars, struct grammar_job *job) {
+    grammars_let_go(job->kept);
     free(job);
     grammars->n_jobs--;
 }
@@ -155,13 +155,13 @@ enum status grammars_open(struct grammars *grammars, const struct grammars_optio
     return STATUS_IO;
 }
 
-static void free_jobs(struct grammars *grammars, struct list *jobs) {
+static void grammars_free_jobs(struct grammars *grammars, struct list *jobs) {
     struct list *first;
     while ((first = list_first(jobs)) != NULL) {
-        struct job *job = list_entry(first, struct job, at);
+        struct grammar_job *job = list_entry(first, struct grammar_job, at);
         list_remove(first);
         grammar_state_free(job->made.state);
-        free_job(grammars, job);
+        grammars_free_job(grammars, job);
     }
 }
 
@@ -175,8 +175,8 @@ void grammars_close(struct grammars *grammars) {
         pthread_mutex_unlock(&grammars->lock);
         pthread_join(grammars->thread, NULL);
     }
-    free_jobs(grammars, &grammars->asked);
-    free_jobs(grammars, &grammars->made);
+    grammars_free_jobs(grammars, &grammars->asked);
+    grammars_free_jobs(grammars, &grammars->made);
     while (!list_empty(&grammars->kept))
         grammars_drop(grammars, list_entry(grammars->kept.next, struct kept_grammar, at));
     grammar_vocabulary_free(grammars->vocabulary);
@@ -198,19 +198,20 @@ static struct kept_grammar *grammars_find(struct grammars *grammars, struct span
     return NULL;
 }
 
-static size_t bytes_of(const struct kept_grammar *kept) {
+static size_t grammars_bytes_of(const struct kept_grammar *kept) {
     return kept->packed.n + (kept->is_done ? grammar_figures(kept->grammar).n_bytes : 0);
 }
 
 /* Room for one more: what was not asked for the longest leaves. */
-static void make_room(struct grammars *grammars) {
+static void grammars_make_room(struct grammars *grammars) {
     size_t n_bytes = 0;
-    list_each_entry(kept, &grammars->kept, struct kept_grammar, at) n_bytes += bytes_of(kept);
+    list_each_entry(kept, &grammars->kept, struct kept_grammar, at) n_bytes +=
+        grammars_bytes_of(kept);
     while (grammars->figures.n_kept > 0 &&
            (grammars->figures.n_kept >= grammars->options.n_kept_max ||
             n_bytes > grammars->options.n_bytes_max)) {
         struct kept_grammar *last = list_entry(grammars->kept.prev, struct kept_grammar, at);
-        n_bytes -= bytes_of(last);
+        n_bytes -= grammars_bytes_of(last);
         grammars_drop(grammars, last);
     }
 }
@@ -226,7 +227,7 @@ static struct kept_grammar *grammars_keep(struct grammars *grammars, struct span
         list_push_front(&grammars->kept, &kept->at);
         return kept;
     }
-    make_room(grammars);
+    grammars_make_room(grammars);
     kept = calloc(1, sizeof *kept);
     if (!kept)
         return NULL;
@@ -242,9 +243,10 @@ static struct kept_grammar *grammars_keep(struct grammars *grammars, struct span
     return NULL;
 }
 
-static bool need_thread(struct grammars *grammars) {
+static bool grammars_need_thread(struct grammars *grammars) {
     if (!grammars->has_thread)
-        grammars->has_thread = pthread_create(&grammars->thread, NULL, run_maker, grammars) == 0;
+        grammars->has_thread =
+            pthread_create(&grammars->thread, NULL, grammars_run_maker, grammars) == 0;
     return grammars->has_thread;
 }
 
@@ -260,9 +262,10 @@ enum status grammars_ask(struct grammars *grammars, struct span packed, uint32_t
         *made = asked;
         return STATUS_OK;
     }
-    struct job *job = grammars->n_jobs < grammars->options.n_jobs_max && need_thread(grammars)
-                          ? calloc(1, sizeof *job + n * sizeof *ids)
-                          : NULL;
+    struct grammar_job *job =
+        grammars->n_jobs < grammars->options.n_jobs_max && grammars_need_thread(grammars)
+            ? calloc(1, sizeof *job + n * sizeof *ids)
+            : NULL;
     if (!job)
         return STATUS_NOMEM;
     job->kept = kept;
@@ -281,7 +284,7 @@ enum status grammars_ask(struct grammars *grammars, struct span packed, uint32_t
 
 /* What a job says of its grammar. One that cannot be had is not kept: the next that asks for it tries
  * again. */
-static void grammars_settle(struct grammars *grammars, const struct job *job) {
+static void grammars_settle(struct grammars *grammars, const struct grammar_job *job) {
     struct kept_grammar *kept = job->kept;
     grammars->figures.compile_ns += job->compile_ns;
     if (kept->is_done)
@@ -302,9 +305,9 @@ bool grammars_next(struct grammars *grammars, struct grammars_made *made) {
     if (atomic_fetch_sub(&grammars->n_made, 1) == 1)
         (void)eventfd_read(grammars->fd, &ignored);
     pthread_mutex_unlock(&grammars->lock);
-    struct job *job = list_entry(first, struct job, at);
+    struct grammar_job *job = list_entry(first, struct grammar_job, at);
     grammars_settle(grammars, job);
     *made = job->made;
-    free_job(grammars, job);
+    grammars_free_job(grammars, job);
     return true;
 }

@@ -23,7 +23,7 @@ static void heartbeat_publish(const struct heartbeat *heartbeat, const struct en
     figures_publish(heartbeat->figures, &figures);
 }
 
-static void tell_status(const struct heartbeat *heartbeat, const struct engine *engine) {
+static void heartbeat_tell_status(const struct heartbeat *heartbeat, const struct engine *engine) {
     struct load load;
     engine_load(engine, &load);
     notify_status("%s: %u running, %u waiting, KV %u %%",
@@ -47,7 +47,7 @@ void heartbeat_run(struct heartbeat *heartbeat, struct links *links, struct kv_l
         heartbeat->watchdog_due_ns = now_ns + heartbeat->watchdog_ns;
     }
     if (heartbeat->tells_status && now_ns >= heartbeat->status_due_ns) {
-        tell_status(heartbeat, engine);
+        heartbeat_tell_status(heartbeat, engine);
         heartbeat->status_due_ns = now_ns + STATUS_NS;
     }
 }

@@ -11,7 +11,7 @@
 #define CONTROL_MAX 256 /* events of one look: then a step may run */
 #define KV_MAX      64
 
-static void control_event(void *context, const struct bus_event *event) {
+static void receive_control_event(void *context, const struct bus_event *event) {
     struct receive *receive = context;
     uint64_t now_ns = receive->looked_ns;
     if (links_took(receive->links, event))
@@ -22,15 +22,15 @@ static void control_event(void *context, const struct bus_event *event) {
         engine_message(receive->engine, now_ns, event->link, event->message);
 }
 
-static void kv_event(void *context, const struct bus_event *event) {
+static void receive_kv_event(void *context, const struct bus_event *event) {
     struct receive *receive = context;
     kv_links_event(receive->kv_links, receive->looked_ns, event);
 }
 
 void receive_messages(struct receive *receive) {
     receive->looked_ns = clock_now_ns();
-    bus_dispatch(receive->links->control, CONTROL_MAX, 0, control_event, receive);
-    bus_dispatch(receive->links->kv, KV_MAX, 0, kv_event, receive);
+    bus_dispatch(receive->links->control, CONTROL_MAX, 0, receive_control_event, receive);
+    bus_dispatch(receive->links->kv, KV_MAX, 0, receive_kv_event, receive);
     heartbeat_run(&receive->heartbeat, receive->links, receive->kv_links, receive->engine,
                   receive->looked_ns);
 }

@@ -17,7 +17,7 @@
 _Static_assert(SAMPLE_TOP_MAX == MESSAGE_TOP_MAX, "what kernels answer, messages carry");
 
 /* Most slots never use penalties: the pages of their tables are only taken when touched. */
-static enum status take_seen(struct sample *sample) {
+static enum status sample_take_seen(struct sample *sample) {
     const struct sample_options *options = &sample->options;
     uint64_t words = 2 * (uint64_t)sample->max_seen + sample->index_size;
     uint64_t n_bytes;
@@ -62,7 +62,8 @@ enum status sample_init(struct sample *sample, const struct sample_options *opti
     sample->bias_ids = calloc(n * SAMPLE_BIAS_MAX, sizeof *sample->bias_ids);
     sample->bias = calloc(n * SAMPLE_BIAS_MAX, sizeof *sample->bias);
     if (!sample->barred || !sample->params || !sample->results || !sample->sampled ||
-        !sample->seen || !sample->bias_ids || !sample->bias || take_seen(sample) != STATUS_OK) {
+        !sample->seen || !sample->bias_ids || !sample->bias ||
+        sample_take_seen(sample) != STATUS_OK) {
         sample_fini(sample);
         return STATUS_NOMEM;
     }
@@ -82,7 +83,7 @@ void sample_fini(struct sample *sample) {
     memset(sample, 0, sizeof *sample);
 }
 
-static void seen_count(struct seen *seen, uint32_t index_size, uint32_t id, bool output) {
+static void sample_seen_count(struct seen *seen, uint32_t index_size, uint32_t id, bool output) {
     uint32_t at = (uint32_t)mix64(id) & (index_size - 1);
     while (seen->index[at] && seen->ids[seen->index[at] - 1] != id)
         at = (at + 1) & (index_size - 1);
@@ -95,8 +96,8 @@ static void seen_count(struct seen *seen, uint32_t index_size, uint32_t id, bool
 }
 
 /* Brings the slot's table up to its sequence. */
-static void seen_follow(struct sample *sample, struct seen *seen,
-                        const struct sequence_view *view) {
+static void sample_seen_follow(struct sample *sample, struct seen *seen,
+                               const struct sequence_view *view) {
     if (seen->serial != view->serial || seen->n_counted > view->n_tokens) {
         memset(seen->index, 0, sample->index_size * sizeof *seen->index);
         seen->n = seen->n_counted = 0;
@@ -104,7 +105,7 @@ static void seen_follow(struct sample *sample, struct seen *seen,
     }
     ASSERT(view->n_tokens <= sample->options.context);
     for (uint32_t i = seen->n_counted; i < view->n_tokens; i++)
-        seen_count(seen, sample->index_size, view->ids[i], i >= view->n_prompt);
+        sample_seen_count(seen, sample->index_size, view->ids[i], i >= view->n_prompt);
     seen->n_counted = view->n_tokens;
 }
 
@@ -114,7 +115,7 @@ struct edits {
     uint32_t n;
 };
 
-static void ban(struct edits *edits, uint32_t n_vocab, uint32_t id) {
+static void sample_ban_token(struct edits *edits, uint32_t n_vocab, uint32_t id) {
     if (id >= n_vocab)
         return;
     uint32_t at = 0;
@@ -127,8 +128,8 @@ static void ban(struct edits *edits, uint32_t n_vocab, uint32_t id) {
 }
 
 /* The client's biases with all ends banned on top. */
-static void ban_ends(const struct sample *sample, uint32_t row, const struct sampling *sampling,
-                     struct sample_params *params) {
+static void sample_ban_ends(const struct sample *sample, uint32_t row,
+                            const struct sampling *sampling, struct sample_params *params) {
     struct edits edits = {.ids = sample->bias_ids + (size_t)row * SAMPLE_BIAS_MAX,
                           .bias = sample->bias + (size_t)row * SAMPLE_BIAS_MAX,
                           .n = sampling->n_bias};
@@ -137,9 +138,9 @@ static void ban_ends(const struct sample *sample, uint32_t row, const struct sam
         memcpy(edits.bias, sampling->bias, edits.n * sizeof *edits.bias);
     }
     for (uint32_t i = 0; i < sample->options.n_ends; i++)
-        ban(&edits, sample->options.n_vocab, sample->ends[i]);
+        sample_ban_token(&edits, sample->options.n_vocab, sample->ends[i]);
     for (uint32_t i = 0; i < sampling->n_stop_ids; i++)
-        ban(&edits, sample->options.n_vocab, sampling->stop_ids[i]);
+        sample_ban_token(&edits, sample->options.n_vocab, sampling->stop_ids[i]);
     params->n_bias = edits.n;
     params->bias_ids = edits.ids;
     params->bias = edits.bias;
@@ -170,7 +171,7 @@ void sample_prepare(struct sample *sample, uint32_t row, uint32_t slot,
     };
     if (sampling_wants_seen(params)) {
         struct seen *seen = &sample->seen[slot];
-        seen_follow(sample, seen, view);
+        sample_seen_follow(sample, seen, view);
         params->n_seen = seen->n;
         params->seen_ids = seen->ids;
         params->seen_counts = seen->counts;
@@ -178,10 +179,10 @@ void sample_prepare(struct sample *sample, uint32_t row, uint32_t slot,
     if (sampling->n_grammar > 0)
         constraint_mask(sample->options.constraint, row, slot, view, params);
     else if (view->ban_ends)
-        ban_ends(sample, row, sampling, params);
+        sample_ban_ends(sample, row, sampling, params);
 }
 
-static void give_result(const struct sample *sample, uint32_t row) {
+static void sample_give_result(const struct sample *sample, uint32_t row) {
     const struct sample_result *result = &sample->results[row];
     struct sampled *sampled = &sample->sampled[row];
     uint32_t n_top = result->n_top;
@@ -195,15 +196,15 @@ static void give_result(const struct sample *sample, uint32_t row) {
 }
 
 /* The family has named its tokens: each is certain, so its logprob is 0 and it is the only one. */
-static void give_forced(struct sampled *sampled, uint32_t id, bool want_top) {
+static void sample_give_forced(struct sampled *sampled, uint32_t id, bool want_top) {
     *sampled = (struct sampled){.id = id, .valid = true};
     sampled->logprobs.n_top = want_top;
     sampled->logprobs.top_ids[0] = id;
 }
 
 /* The parameters of all rows; of those of a step ahead the last id is not known. */
-static void prepare_rows(struct sample *sample, const struct engine *engine,
-                         const struct batch *batch) {
+static void sample_prepare_rows(struct sample *sample, const struct engine *engine,
+                                const struct batch *batch) {
     ASSERT(batch->n_rows <= sample->options.max_seqs);
     for (uint32_t row = 0; row < batch->n_rows; row++) {
         struct sequence_view view;
@@ -214,40 +215,40 @@ static void prepare_rows(struct sample *sample, const struct engine *engine,
     }
 }
 
-static void force_rows(struct sample *sample, const struct engine *engine, const uint32_t *forced,
-                       const struct batch *batch) {
+static void sample_force_rows(struct sample *sample, const struct engine *engine,
+                              const uint32_t *forced, const struct batch *batch) {
     for (uint32_t row = 0; row < batch->n_rows; row++) {
         struct sequence_view view;
         engine_sequence(engine, batch->slots[row], batch->positions[batch->rows[row]] + 1, &view);
-        give_forced(&sample->sampled[row], forced[row],
-                    view.sampling->want_logprobs && view.sampling->n_top > 0);
+        sample_give_forced(&sample->sampled[row], forced[row],
+                           view.sampling->want_logprobs && view.sampling->n_top > 0);
     }
 }
 
-static void give_results(struct sample *sample, uint32_t n_rows) {
+static void sample_give_results(struct sample *sample, uint32_t n_rows) {
     for (uint32_t row = 0; row < n_rows; row++)
-        give_result(sample, row);
+        sample_give_result(sample, row);
 }
 
 void sample_run(struct sample *sample, const struct engine *engine, struct forward *forward,
                 const struct batch *batch) {
     const struct rank *rank = &forward->rank;
     if (rank->forced) {
-        force_rows(sample, engine, rank->forced, batch);
+        sample_force_rows(sample, engine, rank->forced, batch);
         return;
     }
     if (batch->n_rows == 0)
         return;
-    prepare_rows(sample, engine, batch);
+    sample_prepare_rows(sample, engine, batch);
     rank->kernels->sample(rank->ctx, rank->logits, batch->n_rows, sample->options.n_vocab,
                           sample->params, sample->results);
-    give_results(sample, batch->n_rows);
+    sample_give_results(sample, batch->n_rows);
 }
 
 bool sample_begin(struct sample *sample, const struct engine *engine, struct forward *forward,
                   const struct batch *batch) {
     const struct rank *rank = &forward->rank;
-    prepare_rows(sample, engine, batch);
+    sample_prepare_rows(sample, engine, batch);
     return rank->kernels->sample_begin(rank->ctx, rank->logits, batch->n_rows,
                                        sample->options.n_vocab, sample->params) == STATUS_OK;
 }
@@ -255,5 +256,5 @@ bool sample_begin(struct sample *sample, const struct engine *engine, struct for
 void sample_take(struct sample *sample, struct forward *forward, uint32_t n_rows) {
     const struct rank *rank = &forward->rank;
     rank_check(rank, rank->kernels->sample_end(rank->ctx, sample->results));
-    give_results(sample, n_rows);
+    sample_give_results(sample, n_rows);
 }

@@ -11,7 +11,7 @@
 
 enum turn { TURN_NEXT, TURN_IDLE };
 
-static enum turn receive(struct stepper *stepper) {
+static enum turn step_receive(struct stepper *stepper) {
     receive_messages(&stepper->receive);
     if (stepper->constraint.slots)
         constraint_look(&stepper->constraint, stepper->receive.engine, stepper->receive.looked_ns);
@@ -19,16 +19,16 @@ static enum turn receive(struct stepper *stepper) {
 }
 
 /* A step that was begun ahead is the next. */
-static void take_ahead(struct stepper *stepper) {
+static void step_take_ahead(struct stepper *stepper) {
     stepper->plan = stepper->ahead;
     stepper->ahead.n_rows = 0;
     stepper->is_begun = true;
     stepper->is_chosen = stepper->ahead_is_chosen;
 }
 
-static enum turn schedule(struct stepper *stepper) {
+static enum turn step_schedule(struct stepper *stepper) {
     if (stepper->ahead.n_rows > 0) {
-        take_ahead(stepper);
+        step_take_ahead(stepper);
         return TURN_NEXT;
     }
     stepper->is_begun = stepper->is_chosen = false;
@@ -39,13 +39,13 @@ static enum turn schedule(struct stepper *stepper) {
     return TURN_IDLE;
 }
 
-static enum turn batch(struct stepper *stepper) {
+static enum turn step_batch(struct stepper *stepper) {
     if (!stepper->is_begun)
         batch_build(&stepper->batch, &stepper->plan);
     return TURN_NEXT;
 }
 
-static void begin(struct stepper *stepper) {
+static void step_begin(struct stepper *stepper) {
     emit_begin(&stepper->emit, stepper->receive.engine, &stepper->budget, &stepper->plan);
     forward_begin(&stepper->forward, &stepper->batch, emit_layers, &stepper->receive);
     stepper->is_begun = true;
@@ -57,7 +57,7 @@ static bool step_choose(struct stepper *stepper) {
 }
 
 /* The step behind the running one, where that is the same again. The batch is the kernels' already. */
-static void go_ahead(struct stepper *stepper) {
+static void step_go_ahead(struct stepper *stepper) {
     struct engine *engine = stepper->receive.engine;
     bool decodes = stepper->plan.n_prompt == 0;
     if (!stepper->is_chosen)
@@ -74,17 +74,17 @@ static void go_ahead(struct stepper *stepper) {
 }
 
 /* What a device computes begins here, and waits below. */
-static enum turn launch(struct stepper *stepper) {
+static enum turn step_launch(struct stepper *stepper) {
     if (!stepper->is_begun && forward_launches(&stepper->forward))
-        begin(stepper);
+        step_begin(stepper);
     if (stepper->goes_ahead)
-        go_ahead(stepper);
+        step_go_ahead(stepper);
     return TURN_NEXT;
 }
 
-static enum turn forward(struct stepper *stepper) {
+static enum turn step_forward(struct stepper *stepper) {
     if (!stepper->is_begun)
-        begin(stepper);
+        step_begin(stepper);
     stepper->as_it_came = true;
     if (stepper->is_chosen) /* nothing of it is handed over: no layer is waited for */
         stepper->as_it_came =
@@ -94,7 +94,7 @@ static enum turn forward(struct stepper *stepper) {
     return TURN_NEXT;
 }
 
-static enum turn sample(struct stepper *stepper) {
+static enum turn step_sample(struct stepper *stepper) {
     if (stepper->is_chosen)
         sample_take(&stepper->sample, &stepper->forward, stepper->plan.n_rows);
     else
@@ -104,7 +104,7 @@ static enum turn sample(struct stepper *stepper) {
     return TURN_NEXT;
 }
 
-static enum turn emit(struct stepper *stepper) {
+static enum turn step_emit(struct stepper *stepper) {
     emit_end(&stepper->emit, stepper->receive.engine, &stepper->budget, &stepper->plan,
              stepper->sample.sampled, stepper->as_it_came);
     return TURN_NEXT;
@@ -114,8 +114,9 @@ static const struct {
     const char *name; /* as in docs/architecture/worker.md, and the label of its time */
     enum turn (*run)(struct stepper *stepper);
 } way[] = {
-    {"receive", receive}, {"schedule", schedule}, {"batch", batch}, {"launch", launch},
-    {"forward", forward}, {"sample", sample},     {"emit", emit},
+    {"receive", step_receive}, {"schedule", step_schedule}, {"batch", step_batch},
+    {"launch", step_launch},   {"forward", step_forward},   {"sample", step_sample},
+    {"emit", step_emit},
 };
 
 _Static_assert(sizeof way / sizeof *way == STEP_STAGES, "every stage has its time");
@@ -126,7 +127,7 @@ const char *step_stage(unsigned stage) {
 }
 
 /* Idle turns are left out: they would hide how long the stages of a step take. */
-static void observe(const struct stepper *stepper, const uint64_t *at_ns) {
+static void step_observe(const struct stepper *stepper, const uint64_t *at_ns) {
     for (unsigned i = 0; i < STEP_STAGES; i++)
         if (stepper->seconds[i])
             metric_observe(stepper->seconds[i],
@@ -142,12 +143,12 @@ bool step_run(struct stepper *stepper) {
             return false;
         at_ns[i + 1] = clock_now_ns();
     }
-    observe(stepper, at_ns);
+    step_observe(stepper, at_ns);
     return true;
 }
 
-static enum status open_constraint(struct stepper *stepper, const struct step_options *options,
-                                   struct error *error) {
+static enum status step_open_constraint(struct stepper *stepper, const struct step_options *options,
+                                        struct error *error) {
     const struct sample_options *sample = &stepper->sample.options;
     struct constraint_options constraint = {.max_rows = sample->max_seqs,
                                             .max_slots = sample->max_slots,
@@ -162,8 +163,8 @@ static enum status open_constraint(struct stepper *stepper, const struct step_op
     return status == STATUS_OK ? status : error_set(error, status, "no memory for grammars");
 }
 
-static enum status open_all(struct stepper *stepper, const struct step_options *options,
-                            struct error *error) {
+static enum status step_open_all(struct stepper *stepper, const struct step_options *options,
+                                 struct error *error) {
     const struct rank_options *sizes = &options->forward;
     const struct model *model = sizes->model;
     TRY(forward_open(&stepper->forward, sizes, error));
@@ -183,7 +184,7 @@ static enum status open_all(struct stepper *stepper, const struct step_options *
         return error_set(error, STATUS_NOMEM, "no memory for batches of %u tokens",
                          sizes->max_tokens);
     stepper->goes_ahead = !options->no_steps_ahead && forward_goes_ahead(&stepper->forward);
-    TRY(open_constraint(stepper, options, error));
+    TRY(step_open_constraint(stepper, options, error));
     budget_init(&stepper->budget, facts->forced ? 0 : options->chunk_tokens, BUDGET_STEP_US_GOAL);
     calibrate_run(&stepper->forward, &stepper->batch, &stepper->budget);
     (void)rehearse_run(&stepper->forward, &stepper->batch);
@@ -193,7 +194,7 @@ static enum status open_all(struct stepper *stepper, const struct step_options *
 enum status step_open(struct stepper *stepper, const struct step_options *options,
                       struct error *error) {
     memset(stepper, 0, sizeof *stepper);
-    enum status status = open_all(stepper, options, error);
+    enum status status = step_open_all(stepper, options, error);
     if (status != STATUS_OK)
         step_close(stepper);
     return status;

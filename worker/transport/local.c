@@ -35,12 +35,13 @@ struct local_receiver {
     struct local_ring *ring; /* held */
 };
 
-static bool reaches(const struct transport_place *from, const struct transport_place *to) {
+static bool transport_local_reaches(const struct transport_place *from,
+                                    const struct transport_place *to) {
     return from->host == to->host && from->pid != 0 && from->pid == to->pid;
 }
 
 /* Another holder of the ring of this id, or NULL. */
-static struct local_ring *ring_hold(uint64_t id) {
+static struct local_ring *transport_local_ring_hold(uint64_t id) {
     struct local_ring *found = NULL;
     pthread_mutex_lock(&mutex);
     for (int i = 0; i < RINGS_MAX; i++)
@@ -53,7 +54,7 @@ static struct local_ring *ring_hold(uint64_t id) {
 }
 
 /* A holder less. The sender leaves the table too, so that nobody comes after it. */
-static void ring_leave(struct local_ring *ring, bool sender) {
+static void transport_local_ring_leave(struct local_ring *ring, bool sender) {
     pthread_mutex_lock(&mutex);
     for (int i = 0; sender && i < RINGS_MAX; i++)
         if (rings[i] == ring)
@@ -66,7 +67,7 @@ static void ring_leave(struct local_ring *ring, bool sender) {
     free(ring);
 }
 
-static enum status ring_enter(struct local_ring *ring) {
+static enum status transport_local_ring_enter(struct local_ring *ring) {
     enum status status = STATUS_LIMIT;
     pthread_mutex_lock(&mutex);
     for (int i = 0; i < RINGS_MAX && status != STATUS_OK; i++) {
@@ -79,14 +80,15 @@ static enum status ring_enter(struct local_ring *ring) {
     return status;
 }
 
-static void sender_close(struct transport_sender *sender) {
+static void transport_local_sender_close(struct transport_sender *sender) {
     struct local_sender *local = (struct local_sender *)sender;
-    ring_leave(local->ring, true);
+    transport_local_ring_leave(local->ring, true);
     free(local);
 }
 
-static enum status sender_open(const struct transport_options *options,
-                               struct transport_sender **sender, struct error *error) {
+static enum status transport_local_sender_open(const struct transport_options *options,
+                                               struct transport_sender **sender,
+                                               struct error *error) {
     struct local_sender *local = calloc(1, sizeof *local);
     struct local_ring *ring = calloc(1, sizeof *ring);
     unsigned char *bytes = malloc(options->ring_bytes);
@@ -104,23 +106,24 @@ static enum status sender_open(const struct transport_options *options,
     stage_init(&local->head.stage, options->ring_bytes);
     if (options->first_bytes > 0)
         stage_use(&local->head.stage, options->first_bytes);
-    if (ring_enter(ring) != STATUS_OK) {
-        sender_close(&local->head);
+    if (transport_local_ring_enter(ring) != STATUS_OK) {
+        transport_local_sender_close(&local->head);
         return error_set(error, STATUS_LIMIT, "local: %d links are the most", RINGS_MAX);
     }
     *sender = &local->head;
     return STATUS_OK;
 }
 
-static uint32_t local_offer(const struct transport_sender *sender,
-                            uint8_t bytes[TRANSPORT_OFFER_MAX]) {
+static uint32_t transport_local_offer(const struct transport_sender *sender,
+                                      uint8_t bytes[TRANSPORT_OFFER_MAX]) {
     const struct local_sender *local = (const struct local_sender *)sender;
     memcpy(bytes, &local->ring->id, sizeof local->ring->id);
     return sizeof local->ring->id;
 }
 
-static enum status receiver_open(const uint8_t *bytes, uint32_t n, struct transport_receiver **out,
-                                 struct error *error) {
+static enum status transport_local_receiver_open(const uint8_t *bytes, uint32_t n,
+                                                 struct transport_receiver **out,
+                                                 struct error *error) {
     uint64_t id;
     if (n != sizeof id)
         return error_set(error, STATUS_INVALID, "local: an offer of %u bytes instead of %zu", n,
@@ -129,7 +132,7 @@ static enum status receiver_open(const uint8_t *bytes, uint32_t n, struct transp
     struct local_receiver *local = calloc(1, sizeof *local);
     if (!local)
         return error_set(error, STATUS_NOMEM, "local: no memory for a KV link");
-    local->ring = ring_hold(id);
+    local->ring = transport_local_ring_hold(id);
     if (!local->ring) {
         free(local);
         return error_set(error, STATUS_CLOSED, "local: the sender's ring is gone");
@@ -141,19 +144,19 @@ static enum status receiver_open(const uint8_t *bytes, uint32_t n, struct transp
     return STATUS_OK;
 }
 
-static void receiver_close(struct transport_receiver *receiver) {
+static void transport_local_receiver_close(struct transport_receiver *receiver) {
     struct local_receiver *local = (struct local_receiver *)receiver;
-    ring_leave(local->ring, false);
+    transport_local_ring_leave(local->ring, false);
     free(local);
 }
 
 const struct transport transport_local = {
     .name = "local",
     .is_inside = true,
-    .reaches = reaches,
-    .sender_open = sender_open,
-    .sender_close = sender_close,
-    .offer = local_offer,
-    .receiver_open = receiver_open,
-    .receiver_close = receiver_close,
+    .reaches = transport_local_reaches,
+    .sender_open = transport_local_sender_open,
+    .sender_close = transport_local_sender_close,
+    .offer = transport_local_offer,
+    .receiver_open = transport_local_receiver_open,
+    .receiver_close = transport_local_receiver_close,
 };

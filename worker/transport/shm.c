@@ -39,16 +39,17 @@ struct shm_sender {
     int fd; /* owned */
 };
 
-static bool reaches(const struct transport_place *from, const struct transport_place *to) {
+static bool transport_shm_reaches(const struct transport_place *from,
+                                  const struct transport_place *to) {
     return from->host == to->host;
 }
 
-static void ring_name(const struct shm_address *address, char *name, size_t size) {
+static void transport_shm_ring_name(const struct shm_address *address, char *name, size_t size) {
     snprintf(name, size, "tandem-kv-%016llx%016llx", (unsigned long long)address->token[0],
              (unsigned long long)address->token[1]);
 }
 
-static void sender_close(struct transport_sender *sender) {
+static void transport_shm_sender_close(struct transport_sender *sender) {
     struct shm_sender *shm = (struct shm_sender *)sender;
     if (shm->head.memory)
         munmap(shm->head.memory, shm->address.n_bytes);
@@ -57,7 +58,7 @@ static void sender_close(struct transport_sender *sender) {
     free(shm);
 }
 
-static enum status take_pages(const struct shm_sender *shm, uint64_t n_used) {
+static enum status transport_shm_take_pages(const struct shm_sender *shm, uint64_t n_used) {
     int refused;
     do {
         refused = posix_fallocate(shm->fd, 0, (off_t)n_used);
@@ -66,19 +67,19 @@ static enum status take_pages(const struct shm_sender *shm, uint64_t n_used) {
     return refused ? STATUS_NOMEM : STATUS_OK;
 }
 
-static enum status sender_grow(struct transport_sender *sender, uint64_t n_used) {
-    return take_pages((struct shm_sender *)sender, n_used);
+static enum status transport_shm_sender_grow(struct transport_sender *sender, uint64_t n_used) {
+    return transport_shm_take_pages((struct shm_sender *)sender, n_used);
 }
 
-static enum status make_ring(struct shm_sender *shm) {
+static enum status transport_shm_make_ring(struct shm_sender *shm) {
     char name[64];
-    ring_name(&shm->address, name, sizeof name);
+    transport_shm_ring_name(&shm->address, name, sizeof name);
     shm->fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (shm->fd < 0)
         return STATUS_IO;
     if (ftruncate(shm->fd, (off_t)shm->address.n_bytes) != 0)
         return STATUS_IO;
-    TRY(take_pages(shm, shm->head.stage.n_used));
+    TRY(transport_shm_take_pages(shm, shm->head.stage.n_used));
     if (fcntl(shm->fd, F_ADD_SEALS, SEALS) != 0)
         return STATUS_IO;
     void *ring = mmap(NULL, shm->address.n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, shm->fd, 0);
@@ -90,8 +91,9 @@ static enum status make_ring(struct shm_sender *shm) {
     return STATUS_OK;
 }
 
-static enum status sender_open(const struct transport_options *options,
-                               struct transport_sender **sender, struct error *error) {
+static enum status transport_shm_sender_open(const struct transport_options *options,
+                                             struct transport_sender **sender,
+                                             struct error *error) {
     struct shm_sender *shm = calloc(1, sizeof *shm);
     if (!shm)
         return error_set(error, STATUS_NOMEM, "shm: no memory for a KV link");
@@ -103,10 +105,10 @@ static enum status sender_open(const struct transport_options *options,
     stage_init(&shm->head.stage, options->ring_bytes);
     if (options->first_bytes > 0)
         stage_use(&shm->head.stage, options->first_bytes);
-    enum status status = make_ring(shm);
+    enum status status = transport_shm_make_ring(shm);
     if (status != STATUS_OK) {
         int refused = errno;
-        sender_close(&shm->head);
+        transport_shm_sender_close(&shm->head);
         return error_set(error, status, "shm: a ring of %llu bytes: %s",
                          (unsigned long long)options->ring_bytes, strerror(refused));
     }
@@ -114,18 +116,19 @@ static enum status sender_open(const struct transport_options *options,
     return STATUS_OK;
 }
 
-static uint32_t shm_offer(const struct transport_sender *sender,
-                          uint8_t bytes[TRANSPORT_OFFER_MAX]) {
+static uint32_t transport_shm_offer(const struct transport_sender *sender,
+                                    uint8_t bytes[TRANSPORT_OFFER_MAX]) {
     const struct shm_sender *shm = (const struct shm_sender *)sender;
     memcpy(bytes, &shm->address, sizeof shm->address);
     return sizeof shm->address;
 }
 
 /* Is this descriptor the sealed ring that the offer speaks of? */
-static enum status check_ring(int fd, const struct shm_address *address, struct error *error) {
+static enum status transport_shm_check_ring(int fd, const struct shm_address *address,
+                                            struct error *error) {
     char wanted[96], name[64], link[64], found[96];
     struct stat info;
-    ring_name(address, name, sizeof name);
+    transport_shm_ring_name(address, name, sizeof name);
     snprintf(wanted, sizeof wanted, "/memfd:%s (deleted)", name);
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t n = readlink(link, found, sizeof found);
@@ -147,7 +150,7 @@ static enum status opering_bytes(const struct shm_address *address, int *fd, str
         enum status status = errno == EACCES || errno == EPERM ? STATUS_DENIED : STATUS_CLOSED;
         return error_set(error, status, "shm: the sender's ring: %s", strerror(errno));
     }
-    enum status status = check_ring(opened, address, error);
+    enum status status = transport_shm_check_ring(opened, address, error);
     if (status != STATUS_OK)
         close(opened);
     else
@@ -155,8 +158,9 @@ static enum status opering_bytes(const struct shm_address *address, int *fd, str
     return status;
 }
 
-static enum status receiver_open(const uint8_t *bytes, uint32_t n, struct transport_receiver **out,
-                                 struct error *error) {
+static enum status transport_shm_receiver_open(const uint8_t *bytes, uint32_t n,
+                                               struct transport_receiver **out,
+                                               struct error *error) {
     struct shm_address address;
     int fd;
     if (n != sizeof address)
@@ -184,18 +188,18 @@ static enum status receiver_open(const uint8_t *bytes, uint32_t n, struct transp
     return STATUS_OK;
 }
 
-static void receiver_close(struct transport_receiver *receiver) {
+static void transport_shm_receiver_close(struct transport_receiver *receiver) {
     munmap((void *)(uintptr_t)receiver->ring, receiver->ring_bytes);
     free(receiver);
 }
 
 const struct transport transport_shm = {
     .name = "shm",
-    .reaches = reaches,
-    .sender_open = sender_open,
-    .sender_close = sender_close,
-    .sender_grow = sender_grow,
-    .offer = shm_offer,
-    .receiver_open = receiver_open,
-    .receiver_close = receiver_close,
+    .reaches = transport_shm_reaches,
+    .sender_open = transport_shm_sender_open,
+    .sender_close = transport_shm_sender_close,
+    .sender_grow = transport_shm_sender_grow,
+    .offer = transport_shm_offer,
+    .receiver_open = transport_shm_receiver_open,
+    .receiver_close = transport_shm_receiver_close,
 };

@@ -7,18 +7,20 @@
 
 extern const struct transport transport_tcp;
 
-static bool tcp_reaches(const struct transport_place *from, const struct transport_place *to) {
+static bool transport_tcp_reaches(const struct transport_place *from,
+                                  const struct transport_place *to) {
     (void)from, (void)to;
     return true;
 }
 
-static void sender_close(struct transport_sender *sender) {
+static void transport_tcp_sender_close(struct transport_sender *sender) {
     free(sender->memory);
     free(sender);
 }
 
-static enum status sender_open(const struct transport_options *options,
-                               struct transport_sender **sender, struct error *error) {
+static enum status transport_tcp_sender_open(const struct transport_options *options,
+                                             struct transport_sender **sender,
+                                             struct error *error) {
     struct transport_sender *made = calloc(1, sizeof *made);
     if (!made)
         return error_set(error, STATUS_NOMEM, "tcp: no memory for a KV link");
@@ -28,7 +30,7 @@ static enum status sender_open(const struct transport_options *options,
     if (options->first_bytes > 0)
         stage_use(&made->stage, options->first_bytes);
     if (!made->memory) {
-        sender_close(made);
+        transport_tcp_sender_close(made);
         return error_set(error, STATUS_NOMEM, "tcp: no memory for a chunk of %u bytes",
                          options->chunk_bytes);
     }
@@ -36,14 +38,15 @@ static enum status sender_open(const struct transport_options *options,
     return STATUS_OK;
 }
 
-static uint32_t tcp_offer(const struct transport_sender *sender,
-                          uint8_t bytes[TRANSPORT_OFFER_MAX]) {
+static uint32_t transport_tcp_offer(const struct transport_sender *sender,
+                                    uint8_t bytes[TRANSPORT_OFFER_MAX]) {
     (void)sender, (void)bytes;
     return 0;
 }
 
-static enum status receiver_open(const uint8_t *bytes, uint32_t n, struct transport_receiver **out,
-                                 struct error *error) {
+static enum status transport_tcp_receiver_open(const uint8_t *bytes, uint32_t n,
+                                               struct transport_receiver **out,
+                                               struct error *error) {
     (void)bytes;
     if (n != 0)
         return error_set(error, STATUS_INVALID, "tcp: an offer has %u bytes, expected 0", n);
@@ -55,17 +58,17 @@ static enum status receiver_open(const uint8_t *bytes, uint32_t n, struct transp
     return STATUS_OK;
 }
 
-static void receiver_close(struct transport_receiver *receiver) {
+static void transport_tcp_receiver_close(struct transport_receiver *receiver) {
     free(receiver);
 }
 
 const struct transport transport_tcp = {
     .name = "tcp",
     .is_fallback = true,
-    .reaches = tcp_reaches,
-    .sender_open = sender_open,
-    .sender_close = sender_close,
-    .offer = tcp_offer,
-    .receiver_open = receiver_open,
-    .receiver_close = receiver_close,
+    .reaches = transport_tcp_reaches,
+    .sender_open = transport_tcp_sender_open,
+    .sender_close = transport_tcp_sender_close,
+    .offer = transport_tcp_offer,
+    .receiver_open = transport_tcp_receiver_open,
+    .receiver_close = transport_tcp_receiver_close,
 };

@@ -16,7 +16,7 @@ extern const struct transport transport_tcp;
 const struct transport *const transport_table[] = {&transport_local, &transport_shm, &transport_tcp,
                                                    NULL};
 
-static void check_hooks(const struct transport *transport) {
+static void transport_check_hooks(const struct transport *transport) {
     ASSERT(transport->name && transport->reaches);
     ASSERT(transport->sender_open && transport->sender_close);
     ASSERT(transport->offer && transport->receiver_open && transport->receiver_close);
@@ -24,7 +24,7 @@ static void check_hooks(const struct transport *transport) {
 
 const struct transport *transport_find(const char *name) {
     for (const struct transport *const *row = transport_table; *row; row++) {
-        check_hooks(*row);
+        transport_check_hooks(*row);
         if (strcmp((*row)->name, name) == 0)
             return *row;
     }
@@ -53,7 +53,7 @@ const struct transport *transport_choose(const char *name, const struct transpor
 }
 
 /* Bytes of the chunk, or 0 when its ranges make no sense for this pool. */
-static uint64_t chunk_bytes(const struct transport_kv *kv, const struct chunk *chunk) {
+static uint64_t transport_chunk_bytes(const struct transport_kv *kv, const struct chunk *chunk) {
     if (chunk->layer_begin >= chunk->layer_end || chunk->layer_end > kv->n_layers ||
         chunk->block_begin >= chunk->block_end ||
         chunk->block_end - chunk->block_begin > kv->n_blocks)
@@ -64,14 +64,14 @@ static uint64_t chunk_bytes(const struct transport_kv *kv, const struct chunk *c
     return __builtin_mul_overflow(n_runs, (uint64_t)kv->block_bytes, &n_bytes) ? 0 : n_bytes;
 }
 
-static unsigned char *block_at(const struct transport_kv *kv, uint32_t rank, uint32_t layer,
-                               uint32_t block) {
+static unsigned char *transport_block_at(const struct transport_kv *kv, uint32_t rank,
+                                         uint32_t layer, uint32_t block) {
     const struct transport_rank *of = &kv->ranks[rank];
     ASSERT(block < kv->n_blocks);
     return of->base + layer * of->layer_bytes + (size_t)block * of->block_bytes;
 }
 
-static bool holds(const struct transport_rank *rank, uint32_t head) {
+static bool transport_holds(const struct transport_rank *rank, uint32_t head) {
     return head >= rank->head_begin && head - rank->head_begin < rank->n_heads;
 }
 
@@ -93,7 +93,7 @@ bool transport_kv_valid(const struct transport_kv *kv) {
     }
     for (uint32_t head = 0; head < kv->n_heads; head++)
         for (uint32_t rank = 0; rank < kv->n_ranks; rank++)
-            if (holds(&kv->ranks[rank], head)) {
+            if (transport_holds(&kv->ranks[rank], head)) {
                 n_held++;
                 break;
             }
@@ -109,9 +109,9 @@ struct transport_run {
 };
 
 /* The longest run from `head` on whose first holder is one rank. */
-static struct transport_run run_from(const struct transport_kv *kv, uint32_t head) {
+static struct transport_run transport_run_from(const struct transport_kv *kv, uint32_t head) {
     struct transport_run run = {.head = head};
-    while (!holds(&kv->ranks[run.rank], head))
+    while (!transport_holds(&kv->ranks[run.rank], head))
         run.rank++; /* there is one: transport_kv_valid() */
     const struct transport_rank *of = &kv->ranks[run.rank];
     run.n = of->head_begin + of->n_heads - head;
@@ -119,8 +119,8 @@ static struct transport_run run_from(const struct transport_kv *kv, uint32_t hea
 }
 
 /* Where head `head` of a half lies in a rank's block. */
-static unsigned char *head_at(const struct transport_kv *kv, uint32_t rank, unsigned char *block,
-                              uint32_t half, uint32_t head) {
+static unsigned char *transport_head_at(const struct transport_kv *kv, uint32_t rank,
+                                        unsigned char *block, uint32_t half, uint32_t head) {
     const struct transport_rank *of = &kv->ranks[rank];
     size_t head_bytes = kv->block_bytes / (2 * kv->n_heads);
     return block + (half * of->n_heads + head - of->head_begin) * head_bytes;
@@ -128,62 +128,63 @@ static unsigned char *head_at(const struct transport_kv *kv, uint32_t rank, unsi
 
 /* Moves the heads of a rank between its block and the whole one: into the rank's, or, of heads that no
  * rank before it holds, out of it. */
-static void move_heads(const struct transport_kv *kv, uint32_t rank, unsigned char *own,
-                       unsigned char *whole, bool into) {
+static void transport_move_heads(const struct transport_kv *kv, uint32_t rank, unsigned char *own,
+                                 unsigned char *whole, bool into) {
     const struct transport_rank *of = &kv->ranks[rank];
     size_t head_bytes = kv->block_bytes / (2 * kv->n_heads);
     for (uint32_t half = 0; half < 2; half++)
         for (uint32_t head = of->head_begin; head < of->head_begin + of->n_heads; head++) {
-            unsigned char *here = head_at(kv, rank, own, half, head);
+            unsigned char *here = transport_head_at(kv, rank, own, half, head);
             unsigned char *there = whole + (half * kv->n_heads + head) * head_bytes;
             if (into)
                 memcpy(here, there, head_bytes);
-            else if (run_from(kv, head).rank == rank)
+            else if (transport_run_from(kv, head).rank == rank)
                 memcpy(there, here, head_bytes);
         }
 }
 
-/* As gather_block(), from devices. */
-static enum status get_block(const struct transport_kv *kv, uint32_t layer, uint32_t block,
-                             unsigned char *to) {
+/* As transport_gather_block(), from devices. */
+static enum status transport_get_block(const struct transport_kv *kv, uint32_t layer,
+                                       uint32_t block, unsigned char *to) {
     for (uint32_t rank = 0; rank < kv->n_ranks; rank++) {
         const struct transport_rank *of = &kv->ranks[rank];
         unsigned char *own = kv->n_ranks > 1 ? kv->staging : to;
-        TRY(kv->kernels->get_beside(of->ctx, own, block_at(kv, rank, layer, block),
+        TRY(kv->kernels->get_beside(of->ctx, own, transport_block_at(kv, rank, layer, block),
                                     of->block_bytes));
         if (kv->n_ranks > 1)
-            move_heads(kv, rank, own, to, false);
+            transport_move_heads(kv, rank, own, to, false);
     }
     return STATUS_OK;
 }
 
 /* And to them: `whole` is (block_bytes) of the staging memory, the other half is a rank's. */
-static void put_block(const struct transport_kv *kv, uint32_t layer, uint32_t block,
-                      unsigned char *whole) {
+static void transport_put_block(const struct transport_kv *kv, uint32_t layer, uint32_t block,
+                                unsigned char *whole) {
     for (uint32_t rank = 0; rank < kv->n_ranks; rank++) {
         const struct transport_rank *of = &kv->ranks[rank];
         unsigned char *own = kv->n_ranks > 1 ? whole + kv->block_bytes : whole;
         if (kv->n_ranks > 1)
-            move_heads(kv, rank, own, whole, true);
-        kv->kernels->put_beside(of->ctx, block_at(kv, rank, layer, block), own, of->block_bytes);
+            transport_move_heads(kv, rank, own, whole, true);
+        kv->kernels->put_beside(of->ctx, transport_block_at(kv, rank, layer, block), own,
+                                of->block_bytes);
     }
 }
 
 /* One layer of one block into its form on the wire. STATUS_IO: its device failed. */
-static enum status gather_block(const struct transport_kv *kv, uint32_t layer, uint32_t block,
-                                unsigned char *to) {
+static enum status transport_gather_block(const struct transport_kv *kv, uint32_t layer,
+                                          uint32_t block, unsigned char *to) {
     if (kv->kernels)
-        return get_block(kv, layer, block, to);
+        return transport_get_block(kv, layer, block, to);
     if (kv->n_ranks == 1) {
-        memcpy(to, block_at(kv, 0, layer, block), kv->block_bytes);
+        memcpy(to, transport_block_at(kv, 0, layer, block), kv->block_bytes);
         return STATUS_OK;
     }
     size_t head_bytes = kv->block_bytes / (2 * kv->n_heads);
     for (uint32_t half = 0; half < 2; half++)
         for (uint32_t head = 0; head < kv->n_heads;) {
-            struct transport_run run = run_from(kv, head);
-            unsigned char *from = block_at(kv, run.rank, layer, block);
-            memcpy(to, head_at(kv, run.rank, from, half, head), run.n * head_bytes);
+            struct transport_run run = transport_run_from(kv, head);
+            unsigned char *from = transport_block_at(kv, run.rank, layer, block);
+            memcpy(to, transport_head_at(kv, run.rank, from, half, head), run.n * head_bytes);
             to += run.n * head_bytes;
             head += run.n;
         }
@@ -191,31 +192,31 @@ static enum status gather_block(const struct transport_kv *kv, uint32_t layer, u
 }
 
 /* The other ranks that hold heads of this run get them from the first, whose bytes were summed. */
-static void share_run(const struct transport_kv *kv, const struct transport_run *run,
-                      uint32_t layer, uint32_t block, uint32_t half) {
+static void transport_share_run(const struct transport_kv *kv, const struct transport_run *run,
+                                uint32_t layer, uint32_t block, uint32_t half) {
     size_t head_bytes = kv->block_bytes / (2 * kv->n_heads);
-    unsigned char *from = block_at(kv, run->rank, layer, block);
+    unsigned char *from = transport_block_at(kv, run->rank, layer, block);
     for (uint32_t rank = run->rank + 1; rank < kv->n_ranks; rank++) {
-        unsigned char *to = block_at(kv, rank, layer, block);
+        unsigned char *to = transport_block_at(kv, rank, layer, block);
         for (uint32_t head = run->head; head < run->head + run->n; head++)
-            if (holds(&kv->ranks[rank], head))
-                memcpy(head_at(kv, rank, to, half, head), head_at(kv, run->rank, from, half, head),
-                       head_bytes);
+            if (transport_holds(&kv->ranks[rank], head))
+                memcpy(transport_head_at(kv, rank, to, half, head),
+                       transport_head_at(kv, run->rank, from, half, head), head_bytes);
     }
 }
 
 /* The sum is taken over what arrived in the blocks, or over the copy that goes there, not over what
  * lay in shared memory: a writer that goes on writing cannot slip between the check and the copy. */
-static void scatter_block(const struct transport_kv *kv, uint32_t layer, uint32_t block,
-                          const unsigned char *from, XXH3_state_t *sum) {
+static void transport_scatter_block(const struct transport_kv *kv, uint32_t layer, uint32_t block,
+                                    const unsigned char *from, XXH3_state_t *sum) {
     if (kv->kernels) {
         memcpy(kv->staging, from, kv->block_bytes);
         XXH3_64bits_update(sum, kv->staging, kv->block_bytes);
-        put_block(kv, layer, block, kv->staging);
+        transport_put_block(kv, layer, block, kv->staging);
         return;
     }
     if (kv->n_ranks == 1) {
-        unsigned char *to = block_at(kv, 0, layer, block);
+        unsigned char *to = transport_block_at(kv, 0, layer, block);
         memcpy(to, from, kv->block_bytes);
         XXH3_64bits_update(sum, to, kv->block_bytes);
         return;
@@ -223,12 +224,12 @@ static void scatter_block(const struct transport_kv *kv, uint32_t layer, uint32_
     size_t head_bytes = kv->block_bytes / (2 * kv->n_heads);
     for (uint32_t half = 0; half < 2; half++)
         for (uint32_t head = 0; head < kv->n_heads;) {
-            struct transport_run run = run_from(kv, head);
-            unsigned char *to =
-                head_at(kv, run.rank, block_at(kv, run.rank, layer, block), half, head);
+            struct transport_run run = transport_run_from(kv, head);
+            unsigned char *to = transport_head_at(
+                kv, run.rank, transport_block_at(kv, run.rank, layer, block), half, head);
             memcpy(to, from, run.n * head_bytes);
             XXH3_64bits_update(sum, to, run.n * head_bytes);
-            share_run(kv, &run, layer, block, half);
+            transport_share_run(kv, &run, layer, block, half);
             from += run.n * head_bytes;
             head += run.n;
         }
@@ -236,7 +237,7 @@ static void scatter_block(const struct transport_kv *kv, uint32_t layer, uint32_
 
 enum status transport_push(struct transport_sender *sender, const struct transport_kv *kv,
                            struct chunk *chunk, const uint32_t *blocks) {
-    uint64_t n_bytes = chunk_bytes(kv, chunk);
+    uint64_t n_bytes = transport_chunk_bytes(kv, chunk);
     uint32_t n_blocks = chunk->block_end - chunk->block_begin;
     uint64_t position;
     ASSERT(n_bytes > 0);
@@ -249,7 +250,7 @@ enum status transport_push(struct transport_sender *sender, const struct transpo
     unsigned char *at = room;
     for (uint32_t layer = chunk->layer_begin; layer < chunk->layer_end; layer++)
         for (uint32_t i = 0; i < n_blocks; i++, at += kv->block_bytes)
-            TRY(gather_block(kv, layer, blocks[i], at));
+            TRY(transport_gather_block(kv, layer, blocks[i], at));
     chunk->n_bytes = (uint32_t)n_bytes;
     chunk->checksum = XXH3_64bits(room, (size_t)n_bytes);
     chunk->where = position;
@@ -282,7 +283,7 @@ const void *transport_bytes(const struct transport_receiver *receiver, const str
 
 enum status transport_take(struct transport_receiver *receiver, const struct transport_kv *kv,
                            const struct chunk *chunk, const uint32_t *blocks) {
-    uint64_t n_bytes = chunk_bytes(kv, chunk);
+    uint64_t n_bytes = transport_chunk_bytes(kv, chunk);
     uint32_t n_blocks = chunk->block_end - chunk->block_begin;
     if (n_bytes == 0 || n_bytes != chunk->n_bytes || n_bytes > MESSAGE_CHUNK_MAX)
         return STATUS_CORRUPT;
@@ -293,7 +294,7 @@ enum status transport_take(struct transport_receiver *receiver, const struct tra
     XXH3_64bits_reset(&state);
     for (uint32_t layer = chunk->layer_begin; layer < chunk->layer_end; layer++)
         for (uint32_t i = 0; i < n_blocks; i++, from += kv->block_bytes)
-            scatter_block(kv, layer, blocks[i], from, &state);
+            transport_scatter_block(kv, layer, blocks[i], from, &state);
     return XXH3_64bits_digest(&state) == chunk->checksum ? STATUS_OK : STATUS_CORRUPT;
 }
 
