@@ -14,12 +14,12 @@
 #include <string.h>
 #include <xxhash.h>
 
-static const char *tool_format_word(unsigned at) {
+static const char *router_config_tool_format_word(unsigned at) {
     const struct tool_format *format = tool_format_nth(at);
     return format ? format->name : NULL;
 }
 
-static const char *policy_word(unsigned at) {
+static const char *router_config_policy_word(unsigned at) {
     return policy_table[at] ? policy_table[at]->name : NULL;
 }
 
@@ -46,7 +46,7 @@ static const struct option_spec table[] = {
     {"tool-format", OPTION_WORD, AT(tool_format), "auto", "router", NULL,
      .help =
          "the format of the model's tool calls; auto: by its template; none: no tools are called",
-     .choices = "auto none", .words = tool_format_word},
+     .choices = "auto none", .words = router_config_tool_format_word},
     {"default-max-tokens", OPTION_UINT, AT(default_max_tokens), "0", "router", "N",
      .help = "tokens of an answer if the request sets no limit; 0: the rest of the context, 16 for "
              "completions",
@@ -56,7 +56,7 @@ static const struct option_spec table[] = {
     {"announce", OPTION_STRING, AT(announce), "ipc:///run/tandem/announce", "router", "ENDPOINT",
      .help = "where workers announce themselves (ipc:// or tcp://)"},
     {"policy", OPTION_WORD, AT(policy), "prefix_affinity", "router", NULL,
-     .help = "how workers are chosen", .words = policy_word},
+     .help = "how workers are chosen", .words = router_config_policy_word},
     {"queue", OPTION_UINT, AT(queue), "1024", "router", "N",
      .help = "sequences that may wait for a worker; more are refused with 429", .max = 1000000},
     {"max-sequences", OPTION_UINT, AT(max_sequences), "16384", "router", "N",
@@ -158,14 +158,14 @@ const struct options_program config_program = {
     .build = allocator_name,
 };
 
-static void check_ping(const struct options *options, const char *name, uint64_t time_ns,
-                       struct buf *errors) {
+static void router_config_check_ping(const struct options *options, const char *name,
+                                     uint64_t time_ns, struct buf *errors) {
     if (time_ns > 0 && time_ns < TIMEOUT_MIN)
         options_complain(options, name, "must be 0 or at least 100ms", errors);
 }
 
 /* Why no browser ever sends this as Origin; NULL: one may, or it stands for all. */
-static const char *origin_fault(const char *origin) {
+static const char *router_config_origin_fault(const char *origin) {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
     if (strcmp(origin, "*") == 0 || strcmp(origin, "null") == 0)
         return NULL;
@@ -184,14 +184,14 @@ static const char *origin_fault(const char *origin) {
     return NULL;
 }
 
-static void complain_of_origin(const struct options *options, const char *origin,
-                               struct buf *errors) {
+static void router_config_complain_of_origin(const struct options *options, const char *origin,
+                                             struct buf *errors) {
     char text[512];
-    snprintf(text, sizeof text, "\"%.300s\" %s", origin, origin_fault(origin));
+    snprintf(text, sizeof text, "\"%.300s\" %s", origin, router_config_origin_fault(origin));
     options_complain(options, "cors-origins", text, errors);
 }
 
-static void check(const struct config *config, struct buf *errors) {
+static void router_config_check(const struct config *config, struct buf *errors) {
     const struct options *options = config->options;
     if (!config->model[0])
         options_complain(options, "model", "is needed: a .gguf file, a model folder, or \"hash\"",
@@ -212,10 +212,10 @@ static void check(const struct config *config, struct buf *errors) {
     if (config->tls_client_ca[0] && !config->tls_cert[0])
         options_complain(options, "tls-client-ca", "needs tls-cert and tls-key", errors);
     for (unsigned i = 0; i < config->origins.n; i++)
-        if (origin_fault(config->origins.all[i]))
-            complain_of_origin(options, config->origins.all[i], errors);
-    check_ping(options, "ping", config->silence_ns, errors);
-    check_ping(options, "http2-ping", config->ping_ns, errors);
+        if (router_config_origin_fault(config->origins.all[i]))
+            router_config_complain_of_origin(options, config->origins.all[i], errors);
+    router_config_check_ping(options, "ping", config->silence_ns, errors);
+    router_config_check_ping(options, "http2-ping", config->ping_ns, errors);
     if (config->body_memory / 8 * 7 < config->max_body)
         options_complain(options, "body-memory", "is too small: 8/7 of max-body is the least",
                          errors);
@@ -224,7 +224,7 @@ static void check(const struct config *config, struct buf *errors) {
 enum status config_read(struct config *config, int argc, char **argv, struct buf *errors) {
     memset(config, 0, sizeof *config);
     TRY(options_new(&config_program, argc, argv, config, &config->options, errors));
-    check(config, errors);
+    router_config_check(config, errors);
     return errors->n > 0 ? STATUS_INVALID : STATUS_OK;
 }
 

@@ -58,7 +58,7 @@
 /* Trees and prompts of this many bytes are gone when freed. */
 #define MAPPED_BYTES (256 * 1024)
 
-struct program {
+struct router_program {
     struct server server;
     int argc; /* of main(): SIGHUP reads the configuration again */
     char **argv;
@@ -75,36 +75,36 @@ struct program {
 
 /* --- pieces up ------------------------------------------------------------------------------ */
 
-static bool is_special(const struct model *model, struct span name) {
+static bool router_is_special(const struct model *model, struct span name) {
     uint32_t id = tokenizer_find(model->tokenizer, name);
     return id != TOKEN_NONE && tokenizer_is_special(model->tokenizer, id);
 }
 
 /* Which marks of the calls are special tokens: bit i is mark i. */
-static unsigned special_marks(const struct model *model, const struct tool_format *format) {
+static unsigned router_special_marks(const struct model *model, const struct tool_format *format) {
     unsigned special = 0;
     for (unsigned i = 0; format && i < TOOL_MARKS; i++)
-        if (format->marks[i].n > 0 && is_special(model, format->marks[i]))
+        if (format->marks[i].n > 0 && router_is_special(model, format->marks[i]))
             special |= 1u << i;
     return special;
 }
 
 /* How calls are written: by the options, else by the template. */
-static const struct tool_format *tool_format(const struct config *config,
-                                             const struct model *model) {
+static const struct tool_format *router_tool_format(const struct config *config,
+                                                    const struct model *model) {
     if (strcmp(config->tool_format, "auto") == 0)
         return model->template.tool_format;
     return tool_format_find(config->tool_format);
 }
 
-static void set_thoughts(const struct model *model, struct ask_limits *limits) {
+static void router_set_thoughts(const struct model *model, struct ask_limits *limits) {
     const struct thought_format *format = model->template.thought_format;
     limits->thought_format = format;
-    limits->thought_mark_special = format && is_special(model, format->mark);
-    limits->thought_end_special = format && is_special(model, format->end_mark);
+    limits->thought_mark_special = format && router_is_special(model, format->mark);
+    limits->thought_end_special = format && router_is_special(model, format->end_mark);
 }
 
-static enum status open_model(struct program *program, struct error *error) {
+static enum status router_open_model(struct router_program *program, struct error *error) {
     struct serving *serving = &program->server.serving;
     const struct config *config = &program->config;
     struct model_options how = {.dummy = config->dummy};
@@ -113,17 +113,19 @@ static enum status open_model(struct program *program, struct error *error) {
     const struct model_config *about = &program->model->config;
     serving->model = config->served_model[0] ? config->served_model : about->name;
     serving->context = about->context < MESSAGE_TOKENS_MAX ? about->context : MESSAGE_TOKENS_MAX;
-    serving->limits = (struct ask_limits){.model = serving->model,
-                                          .n_tokens = about->n_vocab,
-                                          .n_textless = program->model->n_textless,
-                                          .textless = program->model->textless,
-                                          .n_ends = about->n_stop_ids,
-                                          .ends = about->stop_ids,
-                                          .prompt_max = serving->context,
-                                          .max_new = config->default_max_tokens,
-                                          .tool_format = tool_format(config, program->model)};
-    serving->limits.tool_marks_special = special_marks(program->model, serving->limits.tool_format);
-    set_thoughts(program->model, &serving->limits);
+    serving->limits =
+        (struct ask_limits){.model = serving->model,
+                            .n_tokens = about->n_vocab,
+                            .n_textless = program->model->n_textless,
+                            .textless = program->model->textless,
+                            .n_ends = about->n_stop_ids,
+                            .ends = about->stop_ids,
+                            .prompt_max = serving->context,
+                            .max_new = config->default_max_tokens,
+                            .tool_format = router_tool_format(config, program->model)};
+    serving->limits.tool_marks_special =
+        router_special_marks(program->model, serving->limits.tool_format);
+    router_set_thoughts(program->model, &serving->limits);
     if (!config->no_generation) {
         const struct generation *generation = &program->model->generation;
         char shown[ERROR_TEXT_MAX + 64];
@@ -136,8 +138,9 @@ static enum status open_model(struct program *program, struct error *error) {
 }
 
 /* The line says which option names the file. */
-static enum status open_api_keys(const struct config *config, const char *option, const char *path,
-                                 struct api_keys **keys, struct error *error) {
+static enum status router_open_api_keys(const struct config *config, const char *option,
+                                        const char *path, struct api_keys **keys,
+                                        struct error *error) {
     if (!path[0])
         return STATUS_OK;
     enum status status = api_keys_load(path, strcmp(option, "admin-keys") == 0, keys, error);
@@ -146,11 +149,12 @@ static enum status open_api_keys(const struct config *config, const char *option
     return status;
 }
 
-static enum status open_keys(struct program *program, uint64_t *prefix_seed, struct error *error) {
+static enum status router_open_keys(struct router_program *program, uint64_t *prefix_seed,
+                                    struct error *error) {
     const struct config *config = &program->config;
-    TRY(open_api_keys(config, "api-keys", config->api_keys, &program->server.keys, error));
-    TRY(open_api_keys(config, "admin-keys", config->admin_keys, &program->server.admin_keys,
-                      error));
+    TRY(router_open_api_keys(config, "api-keys", config->api_keys, &program->server.keys, error));
+    TRY(router_open_api_keys(config, "admin-keys", config->admin_keys, &program->server.admin_keys,
+                             error));
     if (api_keys_apart(program->server.keys, program->server.admin_keys, error) != STATUS_OK) {
         error_prefix(error, "%s", options_source(config->options, "admin-keys"));
         return STATUS_INVALID;
@@ -162,7 +166,8 @@ static enum status open_keys(struct program *program, uint64_t *prefix_seed, str
     return STATUS_OK;
 }
 
-static enum status open_core(struct program *program, uint64_t prefix_seed, struct error *error) {
+static enum status router_open_core(struct router_program *program, uint64_t prefix_seed,
+                                    struct error *error) {
     struct server *server = &program->server;
     struct serving *serving = &server->serving;
     const struct config *config = &program->config;
@@ -196,19 +201,19 @@ static enum status open_core(struct program *program, uint64_t prefix_seed, stru
     return status;
 }
 
-static enum status open_workers(struct program *program, struct error *error) {
+static enum status router_open_workers(struct router_program *program, struct error *error) {
     struct server *server = &program->server;
     struct serving *serving = &server->serving;
     const struct config *config = &program->config;
     uint64_t prefix_seed = 0;
-    TRY(open_keys(program, &prefix_seed, error));
+    TRY(router_open_keys(program, &prefix_seed, error));
     struct link_config link = {.announce = config->announce,
                                .keys = config->keys[0] ? &program->cluster : NULL,
                                .max_workers = MESSAGE_PEERS_MAX};
     enum status status = link_new(serving, &link, &server->link, error);
     keys_wipe(&program->cluster);
     TRY(status);
-    TRY(open_core(program, prefix_seed, error));
+    TRY(router_open_core(program, prefix_seed, error));
     if (text_new(program->model, prefix_seed, &serving->text) != STATUS_OK ||
         formats_new(&serving->formats) != STATUS_OK ||
         calls_new(serving, config->max_sequences, &serving->calls) != STATUS_OK ||
@@ -226,7 +231,7 @@ static enum status open_workers(struct program *program, struct error *error) {
     "{\"error\":{\"message\":\"This port speaks HTTPS: ask it with https://\","                    \
     "\"type\":\"invalid_request_error\",\"param\":null,\"code\":null}}"
 
-static enum status open_tls(struct program *program, struct error *error) {
+static enum status router_open_tls(struct router_program *program, struct error *error) {
     struct server *server = &program->server;
     const struct config *config = &program->config;
     char answer[512], shown[ERROR_TEXT_MAX + 64];
@@ -252,7 +257,7 @@ static enum status open_tls(struct program *program, struct error *error) {
     return STATUS_OK;
 }
 
-static enum status open_front(struct program *program, struct error *error) {
+static enum status router_open_front(struct router_program *program, struct error *error) {
     struct server *server = &program->server;
     struct serving *serving = &server->serving;
     const struct config *config = &program->config;
@@ -267,7 +272,7 @@ static enum status open_front(struct program *program, struct error *error) {
     listener.idle_ns = config->idle_ns;
     listener.head_ns = config->head_ns;
     listener.stall_ns = config->stall_ns;
-    TRY(open_tls(program, error));
+    TRY(router_open_tls(program, error));
     listener.tls = server->tls;
     listener.tls_stream = stream_new_tls;
     if (health_watches_new(server, &server->watches) != STATUS_OK ||
@@ -304,30 +309,30 @@ static enum status open_front(struct program *program, struct error *error) {
 
 /* --- the end -------------------------------------------------------------------------------- */
 
-static void stop(struct program *program) {
+static void router_stop_serving(struct router_program *program) {
     loop_stop(program->server.serving.loop);
 }
 
 /* Once the last byte of the last reply is out, or the time for it is over. */
-static void check_drained(void *user) {
-    struct program *program = user;
+static void router_check_drained(void *user) {
+    struct router_program *program = user;
     const struct server *server = &program->server;
     const struct serving *serving = &server->serving;
     bool is_quiet =
         calls_count(serving->calls) == 0 && listener_counts(server->listener).n_open == 0;
     if (is_quiet || clock_now_ns() > program->drain_until_ns)
-        stop(program);
+        router_stop_serving(program);
     else
         loop_timer_after(program->drain_timer, 20 * NS_PER_MS);
 }
 
-static void on_stop_signal(void *user, unsigned signal) {
-    struct program *program = user;
+static void router_on_stop_signal(void *user, unsigned signal) {
+    struct router_program *program = user;
     struct server *server = &program->server;
     struct serving *serving = &server->serving;
     if (serving->draining) {
         log_info("second signal: ending at once", "signal=%u", signal);
-        stop(program);
+        router_stop_serving(program);
         return;
     }
     notify_send("STOPPING=1");
@@ -338,11 +343,11 @@ static void on_stop_signal(void *user, unsigned signal) {
     listener_drain(server->listener);
     health_watches_tell(server->watches);
     events_end(server->events);
-    check_drained(program);
+    router_check_drained(program);
 }
 
-static void on_hangup(void *user, unsigned signal) {
-    struct program *program = user;
+static void router_on_hangup(void *user, unsigned signal) {
+    struct router_program *program = user;
     (void)signal;
     struct error error = {0};
     enum log_level *level = &program->config.log_level;
@@ -354,21 +359,23 @@ static void on_hangup(void *user, unsigned signal) {
     notify_reloaded();
 }
 
-static enum status watch_signals(struct program *program, struct error *error) {
+static enum status router_watch_signals(struct router_program *program, struct error *error) {
     struct loop *loop = program->server.serving.loop;
     signals_ignore_strays();
-    if (loop_signal_new(loop, SIGTERM, on_stop_signal, program, &program->signals[0]) !=
+    if (loop_signal_new(loop, SIGTERM, router_on_stop_signal, program, &program->signals[0]) !=
             STATUS_OK ||
-        loop_signal_new(loop, SIGINT, on_stop_signal, program, &program->signals[1]) != STATUS_OK ||
-        loop_signal_new(loop, SIGHUP, on_hangup, program, &program->signals[2]) != STATUS_OK ||
-        loop_timer_new(loop, check_drained, program, &program->drain_timer) != STATUS_OK)
+        loop_signal_new(loop, SIGINT, router_on_stop_signal, program, &program->signals[1]) !=
+            STATUS_OK ||
+        loop_signal_new(loop, SIGHUP, router_on_hangup, program, &program->signals[2]) !=
+            STATUS_OK ||
+        loop_timer_new(loop, router_check_drained, program, &program->drain_timer) != STATUS_OK)
         return error_set(error, STATUS_NOMEM, "cannot watch signals");
     return STATUS_OK;
 }
 
 /* --- the whole ------------------------------------------------------------------------------ */
 
-static enum status open_all(struct program *program, struct error *error) {
+static enum status router_open_all(struct router_program *program, struct error *error) {
     struct server *server = &program->server;
     struct serving *serving = &server->serving;
     server->name = program->config.name;
@@ -387,13 +394,13 @@ static enum status open_all(struct program *program, struct error *error) {
     json_tree_init(TREE_TIMES * program->config.max_body);
     if (loop_new(&serving->loop) != STATUS_OK)
         return error_set(error, STATUS_NOMEM, "no memory for the event loop");
-    TRY(watch_signals(program, error));
-    TRY(open_model(program, error));
-    TRY(open_workers(program, error));
-    return open_front(program, error);
+    TRY(router_watch_signals(program, error));
+    TRY(router_open_model(program, error));
+    TRY(router_open_workers(program, error));
+    return router_open_front(program, error);
 }
 
-static void close_all(struct program *program) {
+static void router_close_all(struct router_program *program) {
     struct server *server = &program->server;
     struct serving *serving = &server->serving;
     service_free(program->service);
@@ -423,7 +430,7 @@ static void close_all(struct program *program) {
 }
 
 /* Whoever started us learns the address, because the port may have been 0. */
-static void tell_ready(const struct program *program) {
+static void router_tell_ready(const struct router_program *program) {
     char text[512], pair[ADDRESS_TEXT_MAX], port[8];
     struct address at = {.host = ""};
     snprintf(port, sizeof port, "%u", (unsigned)listener_port(program->server.listener));
@@ -434,13 +441,13 @@ static void tell_ready(const struct program *program) {
     notify_send(text);
 }
 
-static int serve(struct program *program) {
+static int router_serve(struct router_program *program) {
     struct server *server = &program->server;
     struct serving *serving = &server->serving;
     struct error error = {0};
     char shown[3][ERROR_TEXT_MAX + 64];
-    if (open_all(program, &error) != STATUS_OK) {
-        close_all(program);
+    if (router_open_all(program, &error) != STATUS_OK) {
+        router_close_all(program);
         return exit_of(&error);
     }
     bool by_template = strcmp(program->config.tool_format, "auto") == 0;
@@ -455,15 +462,15 @@ static int serve(struct program *program) {
         log_warn("no API keys: every client that reaches this address can use the model",
                  "listen=%s option=--api-keys",
                  log_text(shown[0], sizeof shown[0], program->config.listen));
-    tell_ready(program);
+    router_tell_ready(program);
     loop_run(serving->loop);
     log_info("router ends", "name=%s", log_text(shown[0], sizeof shown[0], server->name));
-    close_all(program);
+    router_close_all(program);
     return EXIT_SUCCESS;
 }
 
 int main(int argc, char **argv) {
-    static struct program program;
+    static struct router_program program;
     struct buf errors;
     int code = EXIT_CONFIG;
     program.argc = argc;
@@ -480,7 +487,8 @@ int main(int argc, char **argv) {
         if (descriptors_need(FILES_NEEDED, &error) != STATUS_OK)
             code = exit_with(EXIT_CONFIG, error.text);
         else
-            code = options_only_checks(program.config.options) ? EXIT_SUCCESS : serve(&program);
+            code =
+                options_only_checks(program.config.options) ? EXIT_SUCCESS : router_serve(&program);
     } else {
         exit_with(EXIT_CONFIG, errors.n > 0 ? errors.data : "out of memory");
     }

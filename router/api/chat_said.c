@@ -19,7 +19,8 @@ void chat_said_clear(struct chat_said *said) {
 }
 
 /* A member behind others, where there is something of it. */
-static void put(const char *before, const struct buf *said, const char *behind, struct buf *out) {
+static void chat_said_put_member(const char *before, const struct buf *said, const char *behind,
+                                 struct buf *out) {
     out->failed |= said->failed;
     if (said->n == 0)
         return;
@@ -32,8 +33,8 @@ void chat_said_put(const struct chat_said *said, struct buf *out) {
     buf_puts(out, "{\"role\":\"assistant\"");
     if (said->text.n == 0)
         buf_puts(out, said->calls.n > 0 ? ",\"content\":null" : ",\"content\":\"\"");
-    put(",\"content\":\"", &said->text, "\"", out);
-    put(",\"reasoning_content\":\"", &said->thoughts, "\"", out);
-    put(",\"tool_calls\":[", &said->calls, "]", out);
+    chat_said_put_member(",\"content\":\"", &said->text, "\"", out);
+    chat_said_put_member(",\"reasoning_content\":\"", &said->thoughts, "\"", out);
+    chat_said_put_member(",\"tool_calls\":[", &said->calls, "]", out);
     buf_putc(out, '}');
 }

@@ -19,14 +19,14 @@ enum grpc_code {
     GRPC_UNAUTHENTICATED = 16
 };
 
-struct row {
+struct error_row {
     int http;
     enum grpc_code grpc;
     const char *type;
     const char *code; /* NULL: null */
 };
 
-static const struct row rows[STATUS_COUNT] = {
+static const struct error_row rows[STATUS_COUNT] = {
     /* an error that says nothing is ours */
     [STATUS_OK] = {500, GRPC_INTERNAL, "server_error", "internal_error"},
     [STATUS_BUSY] = {429, GRPC_RESOURCE_EXHAUSTED, "rate_limit_error", "server_is_overloaded"},
@@ -47,7 +47,7 @@ static const struct row rows[STATUS_COUNT] = {
 };
 
 /* Codes that move a failure to another row of the HTTP page's table. */
-static const struct row moved[] = {
+static const struct error_row moved[] = {
     {404, GRPC_NOT_FOUND, "invalid_request_error", "model_not_found"},
     {404, GRPC_NOT_FOUND, "not_found_error", "service_not_found"},
     {405, GRPC_UNIMPLEMENTED, "invalid_request_error", "method_not_allowed"},
@@ -61,8 +61,8 @@ static const struct row moved[] = {
     {400, GRPC_UNIMPLEMENTED, "invalid_request_error", "not_one_message"},
 };
 
-static struct row find(const struct api_error *error) {
-    struct row row = rows[error->status < STATUS_COUNT ? error->status : STATUS_IO];
+static struct error_row errors_find_row(const struct api_error *error) {
+    struct error_row row = rows[error->status < STATUS_COUNT ? error->status : STATUS_IO];
     if (!error->code)
         return row;
     row.code = error->code;
@@ -73,15 +73,15 @@ static struct row find(const struct api_error *error) {
 }
 
 int errors_grpc(const struct api_error *error) {
-    return (int)find(error).grpc;
+    return (int)errors_find_row(error).grpc;
 }
 
 int errors_http(const struct api_error *error) {
-    return find(error).http;
+    return errors_find_row(error).http;
 }
 
 const char *errors_code(const struct api_error *error) {
-    return find(error).code;
+    return errors_find_row(error).code;
 }
 
 bool errors_want_retry(const struct api_error *error) {
@@ -106,7 +106,7 @@ enum status errors_no_memory(struct error *error) {
 }
 
 void errors_put(const struct api_error *error, struct buf *out) {
-    struct row row = find(error);
+    struct error_row row = errors_find_row(error);
     const char *field = error->error.field;
     buf_puts(out, "{\"error\":{");
     json_put_member(out, "message", error->error.text);

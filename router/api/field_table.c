@@ -315,12 +315,12 @@ static const struct field_row rows[] = {
 
 #define N_ROWS (sizeof rows / sizeof *rows)
 
-static int compare(const void *name, const void *row) {
+static int field_row_compare(const void *name, const void *row) {
     return strcmp(name, ((const struct field_row *)row)->name);
 }
 
 const struct field_row *field_find(const char *name) {
-    return bsearch(name, rows, N_ROWS, sizeof *rows, compare);
+    return bsearch(name, rows, N_ROWS, sizeof *rows, field_row_compare);
 }
 
 const struct field_row *field_nth(size_t n) {
@@ -328,7 +328,7 @@ const struct field_row *field_nth(size_t n) {
 }
 
 /* Is it written as the whole text? */
-static bool is_number(const char *text, double value) {
+static bool field_is_number(const char *text, double value) {
     char *end;
     double number = strtod(text, &end);
     return *text && *end == 0 && number == value;
@@ -347,7 +347,7 @@ bool field_is_neutral(const struct field_row *row, const json_t *value) {
         return json_string_length(value) == 0 || strcmp(json_string_value(value), neutral) == 0;
     case JSON_INTEGER:
     case JSON_REAL:
-        return is_number(neutral, json_number_value(value));
+        return field_is_number(neutral, json_number_value(value));
     case JSON_OBJECT:
         return json_object_size(value) == 0 && strcmp(neutral, "{}") == 0;
     case JSON_ARRAY:

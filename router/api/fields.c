@@ -45,8 +45,8 @@ enum status fields_ids(const struct json_get *get, const char *name, const json_
 }
 
 /* An id without text is never drawn, so it can be neither allowed nor preferred. */
-static enum status check_text(const struct json_get *get, const char *name,
-                              const struct ask_limits *limits, uint32_t id) {
+static enum status fields_check_text(const struct json_get *get, const char *name,
+                                     const struct ask_limits *limits, uint32_t id) {
     if (!intervals_hold(limits->textless, limits->n_textless, id))
         return STATUS_OK;
     return json_get_fail(get, STATUS_INVALID, name,
@@ -59,8 +59,8 @@ enum status fields_int(const struct json_get *get, const char *name, int64_t *va
     return json_get_int(get, name, (int64_t)row->min, (int64_t)row->max, value);
 }
 
-static enum status read_real(const struct json_get *get, const struct field_row *row,
-                             float *value) {
+static enum status fields_read_real(const struct json_get *get, const struct field_row *row,
+                                    float *value) {
     double wide = (double)*value;
     TRY(json_get_real(get, row->name, row->min, row->max, &wide));
     *value = (float)wide;
@@ -70,9 +70,9 @@ static enum status read_real(const struct json_get *get, const struct field_row 
 }
 
 /* Ids that live as long as the call does. */
-static enum status read_ids(const struct json_get *get, const struct field_row *row,
-                            const struct ask_limits *limits, struct arena *arena,
-                            const uint32_t **out, uint32_t *n_out) {
+static enum status fields_read_ids(const struct json_get *get, const struct field_row *row,
+                                   const struct ask_limits *limits, struct arena *arena,
+                                   const uint32_t **out, uint32_t *n_out) {
     const json_t *list = NULL;
     TRY(json_get_array(get, row->name, (size_t)row->max, &list));
     if (!list || json_array_size(list) == 0)
@@ -81,7 +81,7 @@ static enum status read_ids(const struct json_get *get, const struct field_row *
     ids_init(&ids, (size_t)row->max);
     enum status status = fields_ids(get, row->name, list, limits->n_tokens, &ids);
     for (size_t i = 0; row->has_text && status == STATUS_OK && i < ids.n; i++)
-        status = check_text(get, row->name, limits, ids.at[i]);
+        status = fields_check_text(get, row->name, limits, ids.at[i]);
     if (status == STATUS_OK) {
         *out = (const uint32_t *)(void *)arena_copy(arena, (const char *)ids.at,
                                                     ids.n * sizeof *ids.at);
@@ -93,8 +93,8 @@ static enum status read_ids(const struct json_get *get, const struct field_row *
     return status;
 }
 
-static enum status read_string(const struct json_get *get, const struct field_row *row,
-                               struct arena *arena, struct span *out) {
+static enum status fields_read_string(const struct json_get *get, const struct field_row *row,
+                                      struct arena *arena, struct span *out) {
     struct span text = {0};
     TRY(json_get_text(get, row->name, (size_t)row->max, &text));
     if (text.n == 0)
@@ -107,8 +107,8 @@ static enum status read_string(const struct json_get *get, const struct field_ro
 }
 
 /* Puts the value of one field where its row says; what is absent stays as it is. */
-static enum status read_row(const struct json_get *get, const struct field_row *row,
-                            const struct ask_limits *limits, struct ask *ask) {
+static enum status fields_read_row(const struct json_get *get, const struct field_row *row,
+                                   const struct ask_limits *limits, struct ask *ask) {
     void *to = (char *)ask + row->at;
     int64_t number = 0;
     switch (row->type) {
@@ -122,12 +122,12 @@ static enum status read_row(const struct json_get *get, const struct field_row *
     case FIELD_INT64:
         return json_get_int(get, row->name, INT64_MIN, INT64_MAX, to);
     case FIELD_REAL:
-        return read_real(get, row, to);
+        return fields_read_real(get, row, to);
     case FIELD_STRING:
-        return read_string(get, row, &ask->arena, to);
+        return fields_read_string(get, row, &ask->arena, to);
     case FIELD_IDS:
-        return read_ids(get, row, limits, &ask->arena, to,
-                        (uint32_t *)(void *)((char *)ask + row->n_at));
+        return fields_read_ids(get, row, limits, &ask->arena, to,
+                               (uint32_t *)(void *)((char *)ask + row->n_at));
     case FIELD_ANY:
     case FIELD_LIST:
     case FIELD_OBJECT:
@@ -138,7 +138,7 @@ static enum status read_row(const struct json_get *get, const struct field_row *
 }
 
 /* What the model's makers mean where a request is silent. */
-static void take_defaults(const struct generation *generation, struct ask *ask) {
+static void fields_take_defaults(const struct generation *generation, struct ask *ask) {
     for (unsigned i = 0; generation && i < GENERATION_FIELDS; i++) {
         const struct field_row *row = field_find(generation_name((enum generation_field)i));
         if (!row || !generation->has[i])
@@ -151,8 +151,8 @@ static void take_defaults(const struct generation *generation, struct ask *ask) 
     }
 }
 
-static enum status read_bias(const struct json_get *get, const struct ask_limits *limits,
-                             struct ask *ask) {
+static enum status fields_read_bias(const struct json_get *get, const struct ask_limits *limits,
+                                    struct ask *ask) {
     struct json_get map;
     TRY(json_get_object(get, "logit_bias", &map));
     size_t n = json_object_size(map.object);
@@ -175,7 +175,7 @@ static enum status read_bias(const struct json_get *get, const struct ask_limits
             return json_get_fail(get, STATUS_INVALID, "logit_bias",
                                  "has the key `%.32s`, which is not a token id (0 to %u)", key,
                                  limits->n_tokens - 1);
-        TRY(check_text(get, "logit_bias", limits, (uint32_t)id));
+        TRY(fields_check_text(get, "logit_bias", limits, (uint32_t)id));
         double number = json_number_value(value);
         if (!json_is_number(value) || !(number >= -100 && number <= 100))
             return json_get_fail(get, STATUS_INVALID, "logit_bias",
@@ -189,7 +189,8 @@ static enum status read_bias(const struct json_get *get, const struct ask_limits
     return STATUS_OK;
 }
 
-static enum status add_stop(const struct json_get *get, const json_t *value, struct ask *ask) {
+static enum status fields_add_stop(const struct json_get *get, const json_t *value,
+                                   struct ask *ask) {
     if (!json_is_string(value))
         return json_get_fail(get, STATUS_INVALID, "stop", "must be a string or a list of strings");
     size_t n = json_string_length(value);
@@ -205,7 +206,7 @@ static enum status add_stop(const struct json_get *get, const json_t *value, str
     return STATUS_OK;
 }
 
-static enum status read_stop(const struct json_get *get, struct ask *ask) {
+static enum status fields_read_stop(const struct json_get *get, struct ask *ask) {
     const json_t *stop = json_get_member(get, "stop"), *list = NULL;
     if (json_is_array(stop))
         TRY(json_get_array(get, "stop", ASK_STOPS_MAX, &list));
@@ -216,11 +217,11 @@ static enum status read_stop(const struct json_get *get, struct ask *ask) {
     if (!ask->stops)
         return errors_no_memory(get->error);
     for (size_t i = 0; i < n; i++)
-        TRY(add_stop(get, list ? json_array_get(list, i) : stop, ask));
+        TRY(fields_add_stop(get, list ? json_array_get(list, i) : stop, ask));
     return STATUS_OK;
 }
 
-static enum status read_stream_options(const struct json_get *get, struct ask *ask) {
+static enum status fields_read_stream_options(const struct json_get *get, struct ask *ask) {
     struct json_get options;
     TRY(json_get_object(get, "stream_options", &options));
     if (options.object && !ask->stream)
@@ -233,7 +234,7 @@ static enum status read_stream_options(const struct json_get *get, struct ask *a
     return STATUS_OK;
 }
 
-static bool is_among(uint32_t id, const uint32_t *ids, uint32_t n) {
+static bool fields_is_among(uint32_t id, const uint32_t *ids, uint32_t n) {
     for (uint32_t i = 0; i < n; i++)
         if (ids[i] == id)
             return true;
@@ -242,15 +243,15 @@ static bool is_among(uint32_t id, const uint32_t *ids, uint32_t n) {
 
 /* While `min_tokens` holds nothing that ends the answer is chosen: something else has to be allowed. Under a form the
  * workers decide, for its end may come where nothing else can. */
-static enum status check_allowed(const struct json_get *get, const struct ask_limits *limits,
-                                 const struct ask *ask) {
+static enum status fields_check_allowed(const struct json_get *get, const struct ask_limits *limits,
+                                        const struct ask *ask) {
     const struct sampling *sampling = &ask->sampling;
     if (sampling->min_new == 0 || sampling->n_allowed == 0 || ask->format)
         return STATUS_OK;
     for (uint32_t i = 0; i < sampling->n_allowed; i++) {
         uint32_t id = sampling->allowed_ids[i];
-        if (!is_among(id, limits->ends, limits->n_ends) &&
-            !is_among(id, sampling->stop_ids, sampling->n_stop_ids))
+        if (!fields_is_among(id, limits->ends, limits->n_ends) &&
+            !fields_is_among(id, sampling->stop_ids, sampling->n_stop_ids))
             return STATUS_OK;
     }
     return json_get_fail(
@@ -259,8 +260,8 @@ static enum status check_allowed(const struct json_get *get, const struct ask_li
 }
 
 /* What no row can say of its field: bounds that other fields or the model set. */
-static enum status check_values(const struct json_get *get, const struct ask_limits *limits,
-                                struct ask *ask) {
+static enum status fields_check_values(const struct json_get *get, const struct ask_limits *limits,
+                                       struct ask *ask) {
     int64_t best_of = ask->n_choices;
     TRY(fields_int(get, "best_of", &best_of));
     if (best_of != ask->n_choices)
@@ -273,7 +274,7 @@ static enum status check_values(const struct json_get *get, const struct ask_lim
         return json_get_fail(get, STATUS_INVALID, "min_tokens",
                              "must not be above the most tokens asked for (%u)",
                              ask->sampling.max_new);
-    TRY(check_allowed(get, limits, ask));
+    TRY(fields_check_allowed(get, limits, ask));
     if (ask->truncate > limits->prompt_max)
         return json_get_fail(get, STATUS_INVALID, "truncate_prompt_tokens",
                              "must be between 1 and %u", limits->prompt_max);
@@ -284,13 +285,13 @@ static enum status check_values(const struct json_get *get, const struct ask_lim
 }
 
 /* Bits of enum field_route. */
-static unsigned route_of(const struct ask *ask) {
+static unsigned fields_route_of(const struct ask *ask) {
     unsigned route = ask->is_chat ? FIELD_CHAT : FIELD_COMPLETIONS;
     return ask->only_tokens ? route | FIELD_TOKENIZE : route;
 }
 
 /* Refuses by name what is known but not served on this route, and notes what nobody knows. */
-static enum status check_names(const struct json_get *get, unsigned route, struct ask *ask) {
+static enum status fields_check_names(const struct json_get *get, unsigned route, struct ask *ask) {
     const char *name;
     json_t *value;
     json_object_foreach((json_t *)get->object, name, value) {
@@ -308,7 +309,7 @@ static enum status check_names(const struct json_get *get, unsigned route, struc
 }
 
 /* Fields of which only a few values are served. */
-static enum status refuse_values(const struct json_get *get) {
+static enum status fields_refuse_values(const struct json_get *get) {
     int64_t interval = 1;
     TRY(fields_int(get, "stream_interval", &interval));
     if (interval != 1)
@@ -318,17 +319,17 @@ static enum status refuse_values(const struct json_get *get) {
 
 enum status fields_read(const struct json_get *get, const struct ask_limits *limits,
                         struct ask *ask) {
-    unsigned route = route_of(ask);
-    TRY(check_names(get, route, ask));
-    TRY(refuse_values(get));
-    take_defaults(limits->generation, ask);
+    unsigned route = fields_route_of(ask);
+    TRY(fields_check_names(get, route, ask));
+    TRY(fields_refuse_values(get));
+    fields_take_defaults(limits->generation, ask);
     const struct field_row *row;
     for (size_t i = 0; (row = field_nth(i)) != NULL; i++)
         if (row->at > 0 && (row->served & route))
-            TRY(read_row(get, row, limits, ask));
-    TRY(read_bias(get, limits, ask));
+            TRY(fields_read_row(get, row, limits, ask));
+    TRY(fields_read_bias(get, limits, ask));
     TRY(format_read(get, ask));
-    TRY(read_stop(get, ask));
-    TRY(read_stream_options(get, ask));
-    return check_values(get, limits, ask);
+    TRY(fields_read_stop(get, ask));
+    TRY(fields_read_stream_options(get, ask));
+    return fields_check_values(get, limits, ask);
 }

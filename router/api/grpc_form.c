@@ -59,7 +59,7 @@ static void *grpc_form_take(void *arena, size_t n) {
     return arena_alloc(arena, n);
 }
 
-static void give(void *arena, void *bytes) {
+static void grpc_form_give(void *arena, void *bytes) {
     (void)arena, (void)bytes;
 }
 
@@ -78,7 +78,7 @@ enum status grpc_unpack(const struct span *body, const char *encoding,
     if (status == STATUS_INVALID)
         error->code = "not_one_message";
     if (status == STATUS_OK) {
-        ProtobufCAllocator allocator = {grpc_form_take, give, arena};
+        ProtobufCAllocator allocator = {grpc_form_take, grpc_form_give, arena};
         *message =
             protobuf_c_message_unpack(type, &allocator, bytes.n, (const uint8_t *)bytes.bytes);
         /* Many empty messages take far more than their bytes. */

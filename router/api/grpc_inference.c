@@ -11,26 +11,28 @@ typedef Tandem__V1__GenerateRequest request;
 typedef Tandem__V1__GenerateResponse response;
 
 /* HTTP's chats ask for logprobs by a switch and a number. */
-static void put_chat_logprobs(const request *from, struct buf *json) {
+static void grpc_inference_put_chat_logprobs(const request *from, struct buf *json) {
     buf_truncate(json, json->n - 1);
     buf_printf(json, ",\"logprobs\":true,\"top_logprobs\":%u}", from->logprobs);
 }
 
-static enum status request_json(request *from, struct buf *json, struct error *error) {
+static enum status grpc_inference_request_json(request *from, struct buf *json,
+                                               struct error *error) {
     bool is_chat = from->input_case == TANDEM__V1__GENERATE_REQUEST__INPUT_CHAT;
     bool has_logprobs = from->_logprobs_case == TANDEM__V1__GENERATE_REQUEST___LOGPROBS_LOGPROBS;
     if (is_chat && has_logprobs)
         from->_logprobs_case = TANDEM__V1__GENERATE_REQUEST___LOGPROBS__NOT_SET;
     TRY(grpc_put_json(&from->base, json, error));
     if (is_chat && has_logprobs)
-        put_chat_logprobs(from, json);
+        grpc_inference_put_chat_logprobs(from, json);
     return STATUS_OK;
 }
 
 /* Reads the message of a body as JSON; *is_chat tells which HTTP dialect it belongs to. */
-static enum status read_body(const struct span *body, const struct ask *ask,
-                             const ProtobufCMessageDescriptor *type, struct buf *json,
-                             bool *is_chat, struct api_error *error) {
+static enum status grpc_inference_read_body(const struct span *body, const struct ask *ask,
+                                            const ProtobufCMessageDescriptor *type,
+                                            struct buf *json, bool *is_chat,
+                                            struct api_error *error) {
     struct arena arena;
     ProtobufCMessage *message = NULL;
     arena_init(&arena, GRPC_ARENA_BYTES);
@@ -38,7 +40,7 @@ static enum status read_body(const struct span *body, const struct ask *ask,
     bool is_request = type == &tandem__v1__generate_request__descriptor;
     if (status == STATUS_OK && is_request) {
         *is_chat = ((request *)message)->input_case == TANDEM__V1__GENERATE_REQUEST__INPUT_CHAT;
-        status = request_json((request *)message, json, &error->error);
+        status = grpc_inference_request_json((request *)message, json, &error->error);
     } else if (status == STATUS_OK) {
         status = grpc_put_json(message, json, &error->error);
     }
@@ -47,13 +49,14 @@ static enum status read_body(const struct span *body, const struct ask *ask,
 }
 
 /* Reads the body as the twin reads JSON; without a twin, as a chat or a completion. */
-static enum status parse_as(const struct dialect *twin, const ProtobufCMessageDescriptor *type,
-                            const struct span *body, const struct ask_limits *limits,
-                            struct ask *ask, struct api_error *error) {
+static enum status grpc_inference_parse_as(const struct dialect *twin,
+                                           const ProtobufCMessageDescriptor *type,
+                                           const struct span *body, const struct ask_limits *limits,
+                                           struct ask *ask, struct api_error *error) {
     struct buf json;
     bool is_chat = false;
     buf_init(&json, 0);
-    enum status status = read_body(body, ask, type, &json, &is_chat, error);
+    enum status status = grpc_inference_read_body(body, ask, type, &json, &is_chat, error);
     if (status == STATUS_OK) {
         const struct span bytes = {json.data, json.n};
         if (!twin)
@@ -65,28 +68,34 @@ static enum status parse_as(const struct dialect *twin, const ProtobufCMessageDe
     return status;
 }
 
-static enum status parse_generate(const struct span *body, const struct ask_limits *limits,
-                                  struct ask *ask, struct api_error *error) {
-    TRY(parse_as(NULL, &tandem__v1__generate_request__descriptor, body, limits, ask, error));
+static enum status grpc_inference_parse_generate(const struct span *body,
+                                                 const struct ask_limits *limits, struct ask *ask,
+                                                 struct api_error *error) {
+    TRY(grpc_inference_parse_as(NULL, &tandem__v1__generate_request__descriptor, body, limits, ask,
+                                error));
     ask->stream = true;
     return STATUS_OK;
 }
 
-static enum status parse_complete(const struct span *body, const struct ask_limits *limits,
-                                  struct ask *ask, struct api_error *error) {
-    return parse_as(NULL, &tandem__v1__generate_request__descriptor, body, limits, ask, error);
+static enum status grpc_inference_parse_complete(const struct span *body,
+                                                 const struct ask_limits *limits, struct ask *ask,
+                                                 struct api_error *error) {
+    return grpc_inference_parse_as(NULL, &tandem__v1__generate_request__descriptor, body, limits,
+                                   ask, error);
 }
 
-static enum status parse_tokenize(const struct span *body, const struct ask_limits *limits,
-                                  struct ask *ask, struct api_error *error) {
-    return parse_as(&dialect_tokenize, &tandem__v1__generate_request__descriptor, body, limits, ask,
-                    error);
+static enum status grpc_inference_parse_tokenize(const struct span *body,
+                                                 const struct ask_limits *limits, struct ask *ask,
+                                                 struct api_error *error) {
+    return grpc_inference_parse_as(&dialect_tokenize, &tandem__v1__generate_request__descriptor,
+                                   body, limits, ask, error);
 }
 
-static enum status parse_detokenize(const struct span *body, const struct ask_limits *limits,
-                                    struct ask *ask, struct api_error *error) {
-    return parse_as(&dialect_detokenize, &tandem__v1__detokenize_request__descriptor, body, limits,
-                    ask, error);
+static enum status grpc_inference_parse_detokenize(const struct span *body,
+                                                   const struct ask_limits *limits, struct ask *ask,
+                                                   struct api_error *error) {
+    return grpc_inference_parse_as(&dialect_detokenize, &tandem__v1__detokenize_request__descriptor,
+                                   body, limits, ask, error);
 }
 
 /* Messages that point into a reply while it is packed. */
@@ -99,7 +108,7 @@ struct packing {
     struct buf text, thought;      /* owned: of an answer that has parts */
 };
 
-static void packing_fini(struct packing *packing) {
+static void grpc_inference_packing_fini(struct packing *packing) {
     free(packing->tops);
     free(packing->at);
     free(packing->values);
@@ -109,24 +118,24 @@ static void packing_fini(struct packing *packing) {
 }
 
 /* As HTTP shows it: JSON has no infinities. */
-static float shown(float logprob) {
+static float grpc_inference_shown(float logprob) {
     return logprob < JSON_PUT_LOGPROB_MIN ? JSON_PUT_LOGPROB_MIN : logprob;
 }
 
-static void fill_top(const struct ask *ask, const struct token_logprobs *from, float *best,
-                     Tandem__V1__TopLogprobs *to) {
+static void grpc_inference_fill_top(const struct ask *ask, const struct token_logprobs *from,
+                                    float *best, Tandem__V1__TopLogprobs *to) {
     *to = (Tandem__V1__TopLogprobs)TANDEM__V1__TOP_LOGPROBS__INIT;
     uint32_t n = ask->sampling.n_top < from->n_top ? ask->sampling.n_top : from->n_top;
     for (uint32_t i = 0; i < n; i++)
-        best[i] = shown(from->top_logprobs[i]);
+        best[i] = grpc_inference_shown(from->top_logprobs[i]);
     to->n_token_ids = to->n_logprobs = n;
     to->token_ids = (uint32_t *)(uintptr_t)from->top_ids;
     to->logprobs = best;
 }
 
 /* False: no memory. */
-static bool fill_logprobs(const struct ask *ask, const struct reply_choice *choice,
-                          struct packing *packing) {
+static bool grpc_inference_fill_logprobs(const struct ask *ask, const struct reply_choice *choice,
+                                         struct packing *packing) {
     uint32_t n = choice->n_tokens;
     packing->logprobs = (Tandem__V1__Logprobs)TANDEM__V1__LOGPROBS__INIT;
     packing->tops = calloc(n, sizeof *packing->tops);
@@ -136,10 +145,10 @@ static bool fill_logprobs(const struct ask *ask, const struct reply_choice *choi
     if (!packing->tops || !packing->at || !packing->values || !packing->best)
         return false;
     for (uint32_t i = 0; i < n; i++) {
-        packing->values[i] = shown(choice->logprobs[i].logprob);
+        packing->values[i] = grpc_inference_shown(choice->logprobs[i].logprob);
         packing->at[i] = &packing->tops[i];
-        fill_top(ask, &choice->logprobs[i], packing->best + (size_t)i * MESSAGE_TOP_MAX,
-                 &packing->tops[i]);
+        grpc_inference_fill_top(ask, &choice->logprobs[i],
+                                packing->best + (size_t)i * MESSAGE_TOP_MAX, &packing->tops[i]);
     }
     packing->logprobs.n_token_logprobs = n;
     packing->logprobs.token_logprobs = packing->values;
@@ -148,7 +157,7 @@ static bool fill_logprobs(const struct ask *ask, const struct reply_choice *choi
     return true;
 }
 
-static void fill_end(const struct reply_choice *choice, response *to) {
+static void grpc_inference_fill_end(const struct reply_choice *choice, response *to) {
     if (!choice->has_ended)
         return;
     to->_finish_reason_case = TANDEM__V1__GENERATE_RESPONSE___FINISH_REASON_FINISH_REASON;
@@ -163,7 +172,8 @@ static void fill_end(const struct reply_choice *choice, response *to) {
 }
 
 /* Of pieces what belongs together. */
-static bool fill_parts(const struct tool_reader *reader, response *to, struct packing *packing) {
+static bool grpc_inference_fill_parts(const struct tool_reader *reader, response *to,
+                                      struct packing *packing) {
     uint32_t n;
     const struct tool_piece *pieces = tool_reader_pieces(reader, &n);
     buf_init(&packing->text, 0);
@@ -178,8 +188,8 @@ static bool fill_parts(const struct tool_reader *reader, response *to, struct pa
     return buf_status(&packing->text) == STATUS_OK && buf_status(&packing->thought) == STATUS_OK;
 }
 
-static bool fill_choice(const struct reply *reply, const struct reply_choice *choice, response *to,
-                        struct packing *packing) {
+static bool grpc_inference_fill_choice(const struct reply *reply, const struct reply_choice *choice,
+                                       response *to, struct packing *packing) {
     tandem__v1__generate_response__init(to);
     to->index = choice->index;
     to->text = grpc_bytes(choice->text);
@@ -190,44 +200,44 @@ static bool fill_choice(const struct reply *reply, const struct reply_choice *ch
         to->n_prompt_token_ids = reply->ask->return_token_ids ? choice->n_prompt : 0;
         to->prompt_token_ids = (uint32_t *)(uintptr_t)choice->prompt;
     }
-    if (choice->reader && !fill_parts(choice->reader, to, packing))
+    if (choice->reader && !grpc_inference_fill_parts(choice->reader, to, packing))
         return false;
-    fill_end(choice, to);
+    grpc_inference_fill_end(choice, to);
     if (!reply->ask->sampling.want_logprobs || !choice->logprobs || choice->n_tokens == 0)
         return true;
     to->logprobs = &packing->logprobs;
-    return fill_logprobs(reply->ask, choice, packing);
+    return grpc_inference_fill_logprobs(reply->ask, choice, packing);
 }
 
-static void fill_usage(const struct reply *reply, Tandem__V1__Usage *usage) {
+static void grpc_inference_fill_usage(const struct reply *reply, Tandem__V1__Usage *usage) {
     *usage = (Tandem__V1__Usage)TANDEM__V1__USAGE__INIT;
     usage->prompt_tokens = reply->n_prompt_tokens;
     usage->completion_tokens = reply->n_completion_tokens;
     usage->cached_tokens = reply->n_cached_tokens;
 }
 
-static void put_chunk(const struct reply *reply, const struct reply_choice *choice,
-                      struct buf *out) {
+static void grpc_inference_put_chunk(const struct reply *reply, const struct reply_choice *choice,
+                                     struct buf *out) {
     response chunk;
     struct packing packing = {.tops = NULL};
-    if (fill_choice(reply, choice, &chunk, &packing))
+    if (grpc_inference_fill_choice(reply, choice, &chunk, &packing))
         grpc_put(&chunk.base, out);
     else
         out->failed = true;
-    packing_fini(&packing);
+    grpc_inference_packing_fini(&packing);
 }
 
-static void put_end(const struct reply *reply, struct buf *out) {
+static void grpc_inference_put_end(const struct reply *reply, struct buf *out) {
     response last;
     Tandem__V1__Usage usage;
     tandem__v1__generate_response__init(&last);
-    fill_usage(reply, &usage);
+    grpc_inference_fill_usage(reply, &usage);
     last.usage = &usage;
     grpc_put(&last.base, out);
 }
 
-static void put_whole(const struct reply *reply, const struct reply_choice *choices, uint32_t n,
-                      struct buf *out) {
+static void grpc_inference_put_whole(const struct reply *reply, const struct reply_choice *choices,
+                                     uint32_t n, struct buf *out) {
     Tandem__V1__CompleteResponse whole = TANDEM__V1__COMPLETE_RESPONSE__INIT;
     Tandem__V1__Usage usage;
     response *messages = calloc(n, sizeof *messages), **at = calloc(n, sizeof *at);
@@ -235,10 +245,10 @@ static void put_whole(const struct reply *reply, const struct reply_choice *choi
     bool is_full = messages && at && packings;
     for (uint32_t i = 0; is_full && i < n; i++) {
         at[i] = &messages[i];
-        is_full = fill_choice(reply, &choices[i], &messages[i], &packings[i]);
+        is_full = grpc_inference_fill_choice(reply, &choices[i], &messages[i], &packings[i]);
     }
     if (is_full) {
-        fill_usage(reply, &usage);
+        grpc_inference_fill_usage(reply, &usage);
         whole.id = grpc_text(reply->id);
         whole.model = grpc_text(reply->model);
         whole.created = reply->created;
@@ -251,13 +261,13 @@ static void put_whole(const struct reply *reply, const struct reply_choice *choi
         out->failed = true;
     }
     for (uint32_t i = 0; packings && i < n; i++)
-        packing_fini(&packings[i]);
+        grpc_inference_packing_fini(&packings[i]);
     free(messages);
     free(at);
     free(packings);
 }
 
-static void put_tokens(const struct reply *reply, struct buf *out) {
+static void grpc_inference_put_tokens(const struct reply *reply, struct buf *out) {
     const struct ids *ids = &reply->ask->prompts[0].ids;
     Tandem__V1__TokenizeResponse answer = TANDEM__V1__TOKENIZE_RESPONSE__INIT;
     answer.n_token_ids = ids->n;
@@ -266,7 +276,7 @@ static void put_tokens(const struct reply *reply, struct buf *out) {
     grpc_put(&answer.base, out);
 }
 
-static void put_text(const struct reply *reply, struct buf *out) {
+static void grpc_inference_put_text(const struct reply *reply, struct buf *out) {
     Tandem__V1__DetokenizeResponse answer = TANDEM__V1__DETOKENIZE_RESPONSE__INIT;
     struct buf text;
     buf_init(&text, 0);
@@ -283,9 +293,9 @@ static const struct dialect_writer writer = {
     .id_prefix = "gen-",
     .shows_ids = true,
     .splits_thoughts = true,
-    .chunk = put_chunk,
-    .end = put_end,
-    .whole = put_whole,
+    .chunk = grpc_inference_put_chunk,
+    .end = grpc_inference_put_end,
+    .whole = grpc_inference_put_whole,
 };
 
 #define INFERENCE(label, call, reads, writes)                                                      \
@@ -293,10 +303,11 @@ static const struct dialect_writer writer = {
                 .headers = grpc_read_headers, writes)
 
 const struct dialect dialect_grpc_generate =
-    INFERENCE("grpc_generate", "Generate", parse_generate, .writer = &writer);
+    INFERENCE("grpc_generate", "Generate", grpc_inference_parse_generate, .writer = &writer);
 const struct dialect dialect_grpc_complete =
-    INFERENCE("grpc_complete", "Complete", parse_complete, .writer = &writer);
-const struct dialect dialect_grpc_tokenize =
-    INFERENCE("grpc_tokenize", "Tokenize", parse_tokenize, .reply = put_tokens);
+    INFERENCE("grpc_complete", "Complete", grpc_inference_parse_complete, .writer = &writer);
+const struct dialect dialect_grpc_tokenize = INFERENCE(
+    "grpc_tokenize", "Tokenize", grpc_inference_parse_tokenize, .reply = grpc_inference_put_tokens);
 const struct dialect dialect_grpc_detokenize =
-    INFERENCE("grpc_detokenize", "Detokenize", parse_detokenize, .reply = put_text);
+    INFERENCE("grpc_detokenize", "Detokenize", grpc_inference_parse_detokenize,
+              .reply = grpc_inference_put_text);

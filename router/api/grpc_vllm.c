@@ -30,7 +30,7 @@ static const struct foreign {
 };
 
 /* A field that is not served changes what is asked for: it is refused, never passed over. */
-static enum status refuse_foreign(const ProtobufCMessage *message, struct error *error) {
+static enum status grpc_vllm_refuse_foreign(const ProtobufCMessage *message, struct error *error) {
     if (message->n_unknown_fields == 0)
         return STATUS_OK;
     uint32_t number = message->unknown_fields[0].tag;
@@ -54,7 +54,7 @@ _Static_assert(sizeof(Vllm__Grpc__Engine__SamplingParams__LogitBiasEntry) ==
 #define SET(to, Name, name, value)                                                                 \
     ((to)->_##name##_case = TANDEM__V1__GENERATE_REQUEST___##Name##_##Name, (to)->name = (value))
 
-static void take_drawing(const params *from, ours *to) {
+static void grpc_vllm_take_drawing(const params *from, ours *to) {
     SET(to, TEMPERATURE, temperature, from->_temperature_case ? from->temperature : 1);
     SET(to, TOP_P, top_p, from->top_p != 0 ? from->top_p : 1);
     SET(to, TOP_K, top_k, from->top_k <= INT32_MAX ? (int32_t)from->top_k : INT32_MAX);
@@ -70,7 +70,7 @@ static void take_drawing(const params *from, ours *to) {
 }
 
 /* The answer's form. */
-static void take_constraint(const params *from, ours *to) {
+static void grpc_vllm_take_constraint(const params *from, ours *to) {
     static const char any_object[] = "{\"type\":\"json_object\"}";
     const ProtobufCBinaryData object = {sizeof any_object - 1, (uint8_t *)(uintptr_t)any_object};
     switch (from->constraint_case) {
@@ -96,9 +96,9 @@ static void take_constraint(const params *from, ours *to) {
     }
 }
 
-static void take_params(const params *from, ours *to) {
-    take_drawing(from, to);
-    take_constraint(from, to);
+static void grpc_vllm_take_params(const params *from, ours *to) {
+    grpc_vllm_take_drawing(from, to);
+    grpc_vllm_take_constraint(from, to);
     if (from->_max_tokens_case)
         SET(to, MAX_TOKENS, max_tokens, from->max_tokens);
     SET(to, MIN_TOKENS, min_tokens, from->min_tokens);
@@ -119,13 +119,14 @@ static void take_params(const params *from, ours *to) {
 }
 
 /* The request as JSON of /v1/completions. */
-static enum status put_request(const request *from, struct buf *json, struct error *error) {
+static enum status grpc_vllm_put_request(const request *from, struct buf *json,
+                                         struct error *error) {
     static const params none = VLLM__GRPC__ENGINE__SAMPLING_PARAMS__INIT;
     const params *how = from->sampling_params ? from->sampling_params : &none;
     Tandem__V1__TokenIds ids = TANDEM__V1__TOKEN_IDS__INIT;
     ours to = TANDEM__V1__GENERATE_REQUEST__INIT;
-    TRY(refuse_foreign(&from->base, error));
-    TRY(refuse_foreign(&how->base, error));
+    TRY(grpc_vllm_refuse_foreign(&from->base, error));
+    TRY(grpc_vllm_refuse_foreign(&how->base, error));
     if (from->input_case == VLLM__GRPC__ENGINE__GENERATE_REQUEST__INPUT_TOKENIZED) {
         ids.n_ids = from->tokenized->n_input_ids;
         ids.ids = from->tokenized->input_ids;
@@ -137,12 +138,12 @@ static enum status put_request(const request *from, struct buf *json, struct err
     }
     if (from->request_id.len > 0)
         SET(&to, REQUEST_ID, request_id, from->request_id);
-    take_params(how, &to);
+    grpc_vllm_take_params(how, &to);
     return grpc_put_json(&to.base, json, error);
 }
 
-static enum status parse(const struct span *body, const struct ask_limits *limits, struct ask *ask,
-                         struct api_error *error) {
+static enum status grpc_vllm_parse(const struct span *body, const struct ask_limits *limits,
+                                   struct ask *ask, struct api_error *error) {
     struct arena arena;
     struct buf json;
     ProtobufCMessage *message = NULL;
@@ -153,7 +154,7 @@ static enum status parse(const struct span *body, const struct ask_limits *limit
                     &message, error);
     const request *from = (const request *)message;
     if (status == STATUS_OK)
-        status = put_request(from, &json, &error->error);
+        status = grpc_vllm_put_request(from, &json, &error->error);
     if (status == STATUS_OK) {
         const struct span bytes = {json.data, json.n};
         struct ask_limits wide = *limits;
@@ -177,16 +178,16 @@ struct grpc_vllm_packing {
     float *values;                         /* owned (n_tokens) */
 };
 
-static void packing_fini(struct grpc_vllm_packing *packing) {
+static void grpc_vllm_packing_fini(struct grpc_vllm_packing *packing) {
     free(packing->tops);
     free(packing->at);
     free(packing->values);
 }
 
 /* The choice's log-probabilities, or NULL where none are asked for. False: no memory. */
-static bool fill_logprobs(const struct ask *ask, const struct reply_choice *choice,
-                          struct grpc_vllm_packing *packing,
-                          Vllm__Grpc__Engine__OutputLogProbs **to) {
+static bool grpc_vllm_fill_logprobs(const struct ask *ask, const struct reply_choice *choice,
+                                    struct grpc_vllm_packing *packing,
+                                    Vllm__Grpc__Engine__OutputLogProbs **to) {
     uint32_t n = choice->n_tokens, n_top = ask->sampling.n_top;
     *to = NULL;
     if (!ask->sampling.want_logprobs || !choice->logprobs || n == 0)
@@ -216,8 +217,8 @@ static bool fill_logprobs(const struct ask *ask, const struct reply_choice *choi
     return true;
 }
 
-static void put_step(const struct reply *reply, const struct reply_choice *choice,
-                     Vllm__Grpc__Engine__OutputLogProbs *logprobs, struct buf *out) {
+static void grpc_vllm_put_step(const struct reply *reply, const struct reply_choice *choice,
+                               Vllm__Grpc__Engine__OutputLogProbs *logprobs, struct buf *out) {
     Vllm__Grpc__Engine__GenerateStreamChunk chunk = VLLM__GRPC__ENGINE__GENERATE_STREAM_CHUNK__INIT;
     response said = VLLM__GRPC__ENGINE__GENERATE_RESPONSE__INIT;
     chunk.n_token_ids = chunk.completion_tokens = choice->n_tokens;
@@ -231,8 +232,8 @@ static void put_step(const struct reply *reply, const struct reply_choice *choic
     grpc_put(&said.base, out);
 }
 
-static void put_complete(const struct reply *reply, const struct reply_choice *choice,
-                         Vllm__Grpc__Engine__OutputLogProbs *logprobs, struct buf *out) {
+static void grpc_vllm_put_complete(const struct reply *reply, const struct reply_choice *choice,
+                                   Vllm__Grpc__Engine__OutputLogProbs *logprobs, struct buf *out) {
     Vllm__Grpc__Engine__GenerateComplete end = VLLM__GRPC__ENGINE__GENERATE_COMPLETE__INIT;
     response said = VLLM__GRPC__ENGINE__GENERATE_RESPONSE__INIT;
     end.n_output_ids = end.completion_tokens = choice->n_tokens;
@@ -256,41 +257,41 @@ static void put_complete(const struct reply *reply, const struct reply_choice *c
     grpc_put(&said.base, out);
 }
 
-static void put_chunk(const struct reply *reply, const struct reply_choice *choice,
-                      struct buf *out) {
+static void grpc_vllm_put_chunk(const struct reply *reply, const struct reply_choice *choice,
+                                struct buf *out) {
     struct grpc_vllm_packing packing = {.tops = NULL};
     Vllm__Grpc__Engine__OutputLogProbs *logprobs;
-    if (!fill_logprobs(reply->ask, choice, &packing, &logprobs)) {
+    if (!grpc_vllm_fill_logprobs(reply->ask, choice, &packing, &logprobs)) {
         out->failed = true;
     } else {
         if (choice->n_tokens > 0)
-            put_step(reply, choice, logprobs, out);
+            grpc_vllm_put_step(reply, choice, logprobs, out);
         if (choice->has_ended)
-            put_complete(reply, choice, logprobs, out);
+            grpc_vllm_put_complete(reply, choice, logprobs, out);
     }
-    packing_fini(&packing);
+    grpc_vllm_packing_fini(&packing);
 }
 
-static void put_whole(const struct reply *reply, const struct reply_choice *choices, uint32_t n,
-                      struct buf *out) {
+static void grpc_vllm_put_whole(const struct reply *reply, const struct reply_choice *choices,
+                                uint32_t n, struct buf *out) {
     for (uint32_t i = 0; i < n; i++) {
         struct grpc_vllm_packing packing = {.tops = NULL};
         Vllm__Grpc__Engine__OutputLogProbs *logprobs;
-        if (fill_logprobs(reply->ask, &choices[i], &packing, &logprobs))
-            put_complete(reply, &choices[i], logprobs, out);
+        if (grpc_vllm_fill_logprobs(reply->ask, &choices[i], &packing, &logprobs))
+            grpc_vllm_put_complete(reply, &choices[i], logprobs, out);
         else
             out->failed = true;
-        packing_fini(&packing);
+        grpc_vllm_packing_fini(&packing);
     }
 }
 
 static const struct dialect_writer writer = {
     .id_prefix = "vllm-",
     .shows_ids = true,
-    .chunk = put_chunk,
-    .whole = put_whole,
+    .chunk = grpc_vllm_put_chunk,
+    .whole = grpc_vllm_put_whole,
 };
 
 const struct dialect dialect_vllm_generate =
-    DIALECT_ASK("vllm_generate", "/vllm.grpc.engine.VllmEngine/Generate", grpc_form, parse,
-                .headers = grpc_read_headers, .writer = &writer);
+    DIALECT_ASK("vllm_generate", "/vllm.grpc.engine.VllmEngine/Generate", grpc_form,
+                grpc_vllm_parse, .headers = grpc_read_headers, .writer = &writer);

@@ -8,11 +8,11 @@
 #include <string.h>
 
 /* Bytes that can be copied as they are: printable ASCII without quote and backslash. */
-static inline bool is_plain(unsigned char c) {
+static inline bool json_is_plain_byte(unsigned char c) {
     return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
 }
 
-static void put_escape(struct buf *out, unsigned char c) {
+static void json_put_escape(struct buf *out, unsigned char c) {
     static const char hex[] = "0123456789abcdef";
     char escape[6] = {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]};
     size_t n = 2;
@@ -38,7 +38,7 @@ static void put_escape(struct buf *out, unsigned char c) {
 
 /* The length of the longest part of a character that begins at bytes[0] and cannot go on: that much
  * becomes one U+FFFD (Unicode 15, section 3.9). At least 1. */
-static size_t bad_length(const char *bytes, size_t n) {
+static size_t json_bad_utf8_length(const char *bytes, size_t n) {
     for (size_t length = n < 3 ? n : 3; length > 1; length--)
         if (utf8_cut_tail(bytes, length) == length)
             return length;
@@ -49,7 +49,7 @@ void json_put_text(struct buf *out, const char *bytes, size_t n) {
     size_t i = 0;
     while (i < n) {
         size_t run = i;
-        while (run < n && is_plain((unsigned char)bytes[run]))
+        while (run < n && json_is_plain_byte((unsigned char)bytes[run]))
             run++;
         if (run > i) {
             buf_append(out, bytes + i, run - i);
@@ -58,7 +58,7 @@ void json_put_text(struct buf *out, const char *bytes, size_t n) {
         }
         unsigned char c = (unsigned char)bytes[i];
         if (c < 0x80) {
-            put_escape(out, c);
+            json_put_escape(out, c);
             i++;
             continue;
         }
@@ -69,7 +69,7 @@ void json_put_text(struct buf *out, const char *bytes, size_t n) {
             i += length;
         } else {
             buf_append(out, "\xef\xbf\xbd", 3);
-            i += bad_length(bytes + i, n - i);
+            i += json_bad_utf8_length(bytes + i, n - i);
         }
     }
 }

@@ -40,7 +40,7 @@ static atomic_size_t bytes_used;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static _Thread_local struct json_tree *current; /* that jansson works on, on this thread */
 
-static bool charge(struct json_tree *tree, size_t n) {
+static bool json_tree_charge(struct json_tree *tree, size_t n) {
     if (tree->too_large || tree->crowded || tree->no_memory)
         return false; /* jansson may go on for a while */
     if (n > bytes_max - tree->n_bytes) {
@@ -56,13 +56,13 @@ static bool charge(struct json_tree *tree, size_t n) {
     return true;
 }
 
-static void give_back(struct json_tree *tree, size_t n) {
+static void json_tree_give_back(struct json_tree *tree, size_t n) {
     atomic_fetch_sub(&bytes_used, n);
     tree->n_bytes -= n;
 }
 
-static struct slab *add_slab(struct json_tree *tree, struct slab **list, size_t size) {
-    if (!charge(tree, size))
+static struct slab *json_tree_add_slab(struct json_tree *tree, struct slab **list, size_t size) {
+    if (!json_tree_charge(tree, size))
         return NULL;
     struct slab *slab = malloc(sizeof *slab + size);
     if (!slab) {
@@ -76,12 +76,12 @@ static struct slab *add_slab(struct json_tree *tree, struct slab **list, size_t 
     return slab;
 }
 
-static void *allocate(size_t size) {
+static void *json_tree_allocate(size_t size) {
     struct json_tree *tree = current;
     if (!tree)
         return malloc(size);
     if (size >= LARGE_BYTES) {
-        struct slab *large = add_slab(tree, &tree->large, size);
+        struct slab *large = json_tree_add_slab(tree, &tree->large, size);
         return large ? large->bytes : NULL;
     }
     size = (size + 7) & ~(size_t)7; /* nothing of jansson's needs more */
@@ -89,7 +89,7 @@ static void *allocate(size_t size) {
     if (!slab || slab->size - slab->used < size) {
         size_t next = slab ? slab->size * 2 : SLAB_BYTES_MIN;
         next = next > SLAB_BYTES_MAX ? SLAB_BYTES_MAX : next;
-        slab = add_slab(tree, &tree->slab, next < size ? size : next);
+        slab = json_tree_add_slab(tree, &tree->slab, next < size ? size : next);
         if (!slab)
             return NULL;
     }
@@ -99,7 +99,7 @@ static void *allocate(size_t size) {
 }
 
 /* Small ones wait for the end of their tree. */
-static void release(void *at) {
+static void json_tree_release(void *at) {
     struct json_tree *tree = current;
     if (!tree) {
         free(at);
@@ -114,24 +114,24 @@ static void release(void *at) {
         if (large->older)
             large->older->newer = large->newer;
         *(large->newer ? &large->newer->older : &tree->large) = large->older;
-        give_back(tree, large->size);
+        json_tree_give_back(tree, large->size);
         free(large);
         return;
     }
 }
 
-static void install(void) {
-    json_set_alloc_funcs(allocate, release);
+static void json_tree_install(void) {
+    json_set_alloc_funcs(json_tree_allocate, json_tree_release);
 }
 
 void json_tree_init(size_t max) {
     bytes_max = max;
-    pthread_once(&once, install);
+    pthread_once(&once, json_tree_install);
 }
 
 /* The least that the text's tree takes, without parsing: of a text that is not JSON it says
  * nothing, and the parser will. */
-static size_t least_cost(const char *bytes, size_t n) {
+static size_t json_tree_least_cost(const char *bytes, size_t n) {
     size_t cost = 0;
     bool at_value = true; /* behind one of "[:," */
     for (size_t i = 0; i < n; i++) {
@@ -156,7 +156,7 @@ static size_t least_cost(const char *bytes, size_t n) {
     return cost;
 }
 
-static void drop(struct slab *slab) {
+static void json_tree_drop(struct slab *slab) {
     while (slab) {
         struct slab *older = slab->older;
         free(slab);
@@ -167,13 +167,13 @@ static void drop(struct slab *slab) {
 void json_tree_free(struct json_tree *tree) {
     if (!tree)
         return;
-    drop(tree->slab);
-    drop(tree->large);
-    give_back(tree, tree->n_bytes);
+    json_tree_drop(tree->slab);
+    json_tree_drop(tree->large);
+    json_tree_give_back(tree, tree->n_bytes);
     free(tree);
 }
 
-static enum status too_large(struct error *error) {
+static enum status json_tree_too_large(struct error *error) {
     return error_set(error, STATUS_LIMIT,
                      "the JSON has too many values: as a tree they take more than %zu MiB",
                      bytes_max >> 20);
@@ -181,9 +181,9 @@ static enum status too_large(struct error *error) {
 
 enum status json_tree_parse(const char *bytes, size_t n, struct json_tree **out, json_t **root,
                             struct error *error) {
-    pthread_once(&once, install);
-    if (least_cost(bytes, n) > bytes_max)
-        return too_large(error);
+    pthread_once(&once, json_tree_install);
+    if (json_tree_least_cost(bytes, n) > bytes_max)
+        return json_tree_too_large(error);
     struct json_tree *tree = calloc(1, sizeof *tree);
     if (!tree)
         return error_set(error, STATUS_NOMEM, "no memory to parse the request");
@@ -195,7 +195,7 @@ enum status json_tree_parse(const char *bytes, size_t n, struct json_tree **out,
         return STATUS_OK;
     }
     if (tree->too_large)
-        status = too_large(error);
+        status = json_tree_too_large(error);
     else if (tree->crowded)
         status = error_set(error, STATUS_BUSY, "too many requests are being parsed");
     else if (tree->no_memory)

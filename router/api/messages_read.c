@@ -9,26 +9,27 @@
 #include <stdio.h>
 #include <string.h>
 
-static void put_text_of(const json_t *text, struct buf *out) {
+static void anthropic_put_text_of(const json_t *text, struct buf *out) {
     json_put_string(out, json_string_value(text), json_string_length(text));
 }
 
 /* --- blocks -------------------------------------------------------------------------------- */
 
-static bool is_type(const json_t *block, const char *type) {
+static bool block_is_type(const json_t *block, const char *type) {
     const json_t *own = json_object_get(block, "type");
     return json_is_string(own) && strcmp(json_string_value(own), type) == 0;
 }
 
-static enum status refuse_block(const struct json_get *at, const json_t *block, size_t i) {
+static enum status anthropic_refuse_block(const struct json_get *at, const json_t *block,
+                                          size_t i) {
     const char *type = json_string_value(json_object_get(block, "type"));
     return json_get_fail(at, type ? STATUS_UNSUPPORTED : STATUS_INVALID, "content",
                          "has a block (number %zu) of type `%.40s`, which is not served here", i,
                          type ? type : "");
 }
 
-static enum status need_text(const struct json_get *at, const json_t *block, const char *name,
-                             size_t i) {
+static enum status anthropic_need_text(const struct json_get *at, const json_t *block,
+                                       const char *name, size_t i) {
     if (json_is_string(json_object_get(block, name)))
         return STATUS_OK;
     return json_get_fail(at, STATUS_INVALID, "content",
@@ -36,8 +37,8 @@ static enum status need_text(const struct json_get *at, const json_t *block, con
 }
 
 /* Content that is a string or blocks of text, as one value of a chat. */
-static enum status put_texts(const struct json_get *at, const char *name, const json_t *content,
-                             struct buf *out) {
+static enum status anthropic_put_texts(const struct json_get *at, const char *name,
+                                       const json_t *content, struct buf *out) {
     const json_t *block;
     size_t i;
     if (!content || json_is_null(content)) {
@@ -45,7 +46,7 @@ static enum status put_texts(const struct json_get *at, const char *name, const 
         return STATUS_OK;
     }
     if (json_is_string(content)) {
-        put_text_of(content, out);
+        anthropic_put_text_of(content, out);
         return STATUS_OK;
     }
     if (!json_is_array(content) || json_array_size(content) > MESSAGES_BLOCKS_MAX)
@@ -53,11 +54,11 @@ static enum status put_texts(const struct json_get *at, const char *name, const 
     buf_putc(out, '[');
     for (i = 0; i < json_array_size(content); i++) {
         block = json_array_get(content, i);
-        if (!is_type(block, "text"))
-            return refuse_block(at, block, i);
-        TRY(need_text(at, block, "text", i));
+        if (!block_is_type(block, "text"))
+            return anthropic_refuse_block(at, block, i);
+        TRY(anthropic_need_text(at, block, "text", i));
         buf_puts(out, i > 0 ? ",{\"type\":\"text\",\"text\":" : "{\"type\":\"text\",\"text\":");
-        put_text_of(json_object_get(block, "text"), out);
+        anthropic_put_text_of(json_object_get(block, "text"), out);
         buf_putc(out, '}');
     }
     buf_putc(out, ']');
@@ -65,45 +66,46 @@ static enum status put_texts(const struct json_get *at, const char *name, const 
 }
 
 /* The results of tools are messages of their own, before the text. */
-static enum status put_results(const struct json_get *at, const json_t *content, struct buf *out) {
+static enum status anthropic_put_results(const struct json_get *at, const json_t *content,
+                                         struct buf *out) {
     for (size_t i = 0; i < json_array_size(content); i++) {
         const json_t *block = json_array_get(content, i);
-        if (!is_type(block, "tool_result"))
+        if (!block_is_type(block, "tool_result"))
             continue;
-        TRY(need_text(at, block, "tool_use_id", i));
+        TRY(anthropic_need_text(at, block, "tool_use_id", i));
         buf_puts(out, ",{\"role\":\"tool\",\"tool_call_id\":");
-        put_text_of(json_object_get(block, "tool_use_id"), out);
+        anthropic_put_text_of(json_object_get(block, "tool_use_id"), out);
         buf_puts(out, ",\"content\":");
-        TRY(put_texts(at, "content", json_object_get(block, "content"), out));
+        TRY(anthropic_put_texts(at, "content", json_object_get(block, "content"), out));
         buf_putc(out, '}');
     }
     return STATUS_OK;
 }
 
-static enum status put_user(const struct json_get *at, const char *role, const json_t *content,
-                            struct buf *out) {
+static enum status anthropic_put_user(const struct json_get *at, const char *role,
+                                      const json_t *content, struct buf *out) {
     bool any = false;
-    TRY(put_results(at, content, out));
+    TRY(anthropic_put_results(at, content, out));
     if (!json_is_array(content)) {
         buf_printf(out, ",{\"role\":\"%s\",\"content\":", role);
-        TRY(put_texts(at, "content", content, out));
+        TRY(anthropic_put_texts(at, "content", content, out));
         buf_putc(out, '}');
         return STATUS_OK;
     }
     for (size_t i = 0; i < json_array_size(content); i++) {
         const json_t *block = json_array_get(content, i);
-        if (is_type(block, "tool_result"))
+        if (block_is_type(block, "tool_result"))
             continue;
-        if (!is_type(block, "text"))
-            return refuse_block(at, block, i);
-        TRY(need_text(at, block, "text", i));
+        if (!block_is_type(block, "text"))
+            return anthropic_refuse_block(at, block, i);
+        TRY(anthropic_need_text(at, block, "text", i));
         if (any)
             buf_putc(out, ',');
         else
             buf_printf(out, ",{\"role\":\"%s\",\"content\":[", role);
         any = true;
         buf_puts(out, "{\"type\":\"text\",\"text\":");
-        put_text_of(json_object_get(block, "text"), out);
+        anthropic_put_text_of(json_object_get(block, "text"), out);
         buf_putc(out, '}');
     }
     if (any)
@@ -111,23 +113,23 @@ static enum status put_user(const struct json_get *at, const char *role, const j
     return STATUS_OK;
 }
 
-static enum status say_text(const struct json_get *at, const json_t *block, const char *name,
-                            size_t i, struct buf *to) {
-    TRY(need_text(at, block, name, i));
+static enum status anthropic_say_text(const struct json_get *at, const json_t *block,
+                                      const char *name, size_t i, struct buf *to) {
+    TRY(anthropic_need_text(at, block, name, i));
     const json_t *text = json_object_get(block, name);
     json_put_text(to, json_string_value(text), json_string_length(text));
     return STATUS_OK;
 }
 
-static enum status say_call(const struct json_get *at, const json_t *block, size_t i,
-                            struct buf *to) {
+static enum status anthropic_say_call(const struct json_get *at, const json_t *block, size_t i,
+                                      struct buf *to) {
     const json_t *input = json_object_get(block, "input");
-    TRY(need_text(at, block, "id", i));
-    TRY(need_text(at, block, "name", i));
+    TRY(anthropic_need_text(at, block, "id", i));
+    TRY(anthropic_need_text(at, block, "name", i));
     buf_puts(to, to->n > 0 ? ",{\"id\":" : "{\"id\":");
-    put_text_of(json_object_get(block, "id"), to);
+    anthropic_put_text_of(json_object_get(block, "id"), to);
     buf_puts(to, ",\"type\":\"function\",\"function\":{\"name\":");
-    put_text_of(json_object_get(block, "name"), to);
+    anthropic_put_text_of(json_object_get(block, "name"), to);
     buf_puts(to, ",\"arguments\":");
     if (input)
         json_put_value(to, input);
@@ -137,40 +139,41 @@ static enum status say_call(const struct json_get *at, const json_t *block, size
     return STATUS_OK;
 }
 
-static enum status say_all(const struct json_get *at, const json_t *content,
-                           struct chat_said *said) {
+static enum status anthropic_say_all(const struct json_get *at, const json_t *content,
+                                     struct chat_said *said) {
     for (size_t i = 0; i < json_array_size(content); i++) {
         const json_t *block = json_array_get(content, i);
-        if (is_type(block, "text"))
-            TRY(say_text(at, block, "text", i, &said->text));
-        else if (is_type(block, "thinking"))
-            TRY(say_text(at, block, "thinking", i, &said->thoughts));
-        else if (is_type(block, "tool_use"))
-            TRY(say_call(at, block, i, &said->calls));
-        else if (!is_type(block, "redacted_thinking"))
-            return refuse_block(at, block, i);
+        if (block_is_type(block, "text"))
+            TRY(anthropic_say_text(at, block, "text", i, &said->text));
+        else if (block_is_type(block, "thinking"))
+            TRY(anthropic_say_text(at, block, "thinking", i, &said->thoughts));
+        else if (block_is_type(block, "tool_use"))
+            TRY(anthropic_say_call(at, block, i, &said->calls));
+        else if (!block_is_type(block, "redacted_thinking"))
+            return anthropic_refuse_block(at, block, i);
     }
     return STATUS_OK;
 }
 
-static enum status put_assistant(const struct json_get *at, const json_t *content,
-                                 struct buf *out) {
+static enum status anthropic_put_assistant(const struct json_get *at, const json_t *content,
+                                           struct buf *out) {
     struct chat_said said;
     if (!json_is_array(content)) {
         buf_puts(out, ",{\"role\":\"assistant\",\"content\":");
-        TRY(put_texts(at, "content", content, out));
+        TRY(anthropic_put_texts(at, "content", content, out));
         buf_putc(out, '}');
         return STATUS_OK;
     }
     chat_said_init(&said);
-    enum status status = say_all(at, content, &said);
+    enum status status = anthropic_say_all(at, content, &said);
     buf_putc(out, ',');
     chat_said_put(&said, out);
     chat_said_fini(&said);
     return status;
 }
 
-static enum status put_message(const struct json_get *at, struct buf *out, bool *is_answer) {
+static enum status anthropic_put_message(const struct json_get *at, struct buf *out,
+                                         bool *is_answer) {
     struct span role = {0};
     const json_t *content = json_get_member(at, "content");
     TRY(json_get_text(at, "role", TEMPLATE_NAME_MAX, &role));
@@ -181,13 +184,13 @@ static enum status put_message(const struct json_get *at, struct buf *out, bool 
         return json_get_fail(at, STATUS_INVALID, "content", "is missing");
     *is_answer = span_is(role, "assistant");
     if (*is_answer)
-        return put_assistant(at, content, out);
+        return anthropic_put_assistant(at, content, out);
     if (span_is(role, "user") || span_is(role, "system"))
-        return put_user(at, span_is(role, "user") ? "user" : "system", content, out);
+        return anthropic_put_user(at, span_is(role, "user") ? "user" : "system", content, out);
     return json_get_fail(at, STATUS_INVALID, "role", "must be `user` or `assistant`");
 }
 
-static enum status put_messages(const struct json_get *get, struct buf *out) {
+static enum status anthropic_put_messages(const struct json_get *get, struct buf *out) {
     const json_t *list = NULL, *system = json_get_member(get, "system");
     bool is_answer = false;
     size_t begin = out->n;
@@ -196,7 +199,7 @@ static enum status put_messages(const struct json_get *get, struct buf *out) {
         return json_get_fail(get, STATUS_INVALID, "messages", "must have at least one entry");
     if (system) {
         buf_puts(out, ",{\"role\":\"system\",\"content\":");
-        TRY(put_texts(get, "system", system, out));
+        TRY(anthropic_put_texts(get, "system", system, out));
         buf_putc(out, '}');
     }
     for (size_t i = 0; i < json_array_size(list); i++) {
@@ -207,7 +210,7 @@ static enum status put_messages(const struct json_get *get, struct buf *out) {
         if (!json_is_object(at.object))
             return error_field(get->error, STATUS_INVALID, "messages",
                                "`messages[%zu]` must be an object", i);
-        TRY(put_message(&at, out, &is_answer));
+        TRY(anthropic_put_message(&at, out, &is_answer));
     }
     if (out->n == begin)
         return json_get_fail(get, STATUS_INVALID, "messages", "say nothing");
@@ -221,7 +224,7 @@ static enum status put_messages(const struct json_get *get, struct buf *out) {
 
 /* --- all else ------------------------------------------------------------------------------ */
 
-static enum status put_tools(const struct json_get *get, struct buf *out) {
+static enum status anthropic_put_tools(const struct json_get *get, struct buf *out) {
     const json_t *list = NULL;
     TRY(json_get_array(get, "tools", TEMPLATE_TOOLS_MAX, &list));
     if (json_array_size(list) == 0)
@@ -233,7 +236,7 @@ static enum status put_tools(const struct json_get *get, struct buf *out) {
                                                        {"input_schema", "parameters"},
                                                        {.name = "strict"}};
         const json_t *tool = json_array_get(list, i), *type = json_object_get(tool, "type");
-        bool is_custom = !type || json_is_null(type) || is_type(tool, "custom");
+        bool is_custom = !type || json_is_null(type) || block_is_type(tool, "custom");
         if (!json_is_object(tool))
             return json_get_fail(get, STATUS_INVALID, "tools",
                                  "must hold objects; entry %zu is something else", i);
@@ -250,7 +253,7 @@ static enum status put_tools(const struct json_get *get, struct buf *out) {
     return STATUS_OK;
 }
 
-static enum status put_choice(const struct json_get *get, struct buf *out) {
+static enum status anthropic_put_choice(const struct json_get *get, struct buf *out) {
     struct json_get choice;
     struct span type = {0}, name = {0};
     bool alone = false;
@@ -279,7 +282,7 @@ static enum status put_choice(const struct json_get *get, struct buf *out) {
 }
 
 /* `output_config.format`, or the older `output_format`. */
-static enum status put_format(const struct json_get *get, struct buf *out) {
+static enum status anthropic_put_format(const struct json_get *get, struct buf *out) {
     struct json_get config, format, older;
     struct span type = {0};
     TRY(json_get_object(get, "output_config", &config));
@@ -303,7 +306,7 @@ static enum status put_format(const struct json_get *get, struct buf *out) {
 }
 
 /* Members that a chat has by another name, or the same; their types are the chat's to check. */
-static void put_others(const struct json_get *get, struct buf *out) {
+static void anthropic_put_others(const struct json_get *get, struct buf *out) {
     for (const struct dialect_member *member = messages_members; member->name; member++) {
         const json_t *value = member->as ? json_get_member(get, member->name) : NULL;
         if (!value)
@@ -314,7 +317,7 @@ static void put_others(const struct json_get *get, struct buf *out) {
 }
 
 /* Whether the model thinks is its template's to say, unless the request forbids it. */
-static enum status put_thinking(const struct json_get *get, struct buf *out) {
+static enum status anthropic_put_thinking(const struct json_get *get, struct buf *out) {
     struct json_get thinking;
     struct span type = {0};
     TRY(json_get_object(get, "thinking", &thinking));
@@ -326,7 +329,7 @@ static enum status put_thinking(const struct json_get *get, struct buf *out) {
     return STATUS_OK;
 }
 
-static enum status check(const struct json_get *get, bool counts) {
+static enum status anthropic_check(const struct json_get *get, bool counts) {
     static const char *const unserved[] = {"container", "mcp_servers"};
     int64_t max_tokens = 0;
     for (size_t i = 0; i < sizeof unserved / sizeof *unserved; i++)
@@ -340,14 +343,14 @@ static enum status check(const struct json_get *get, bool counts) {
 
 enum status messages_read(const json_t *root, bool counts, struct buf *chat, struct error *error) {
     const struct json_get get = {.object = root, .error = error};
-    TRY(check(&get, counts));
+    TRY(anthropic_check(&get, counts));
     buf_puts(chat, "{\"messages\":");
-    TRY(put_messages(&get, chat));
-    TRY(put_tools(&get, chat));
-    TRY(put_choice(&get, chat));
-    TRY(put_format(&get, chat));
-    TRY(put_thinking(&get, chat));
-    put_others(&get, chat);
+    TRY(anthropic_put_messages(&get, chat));
+    TRY(anthropic_put_tools(&get, chat));
+    TRY(anthropic_put_choice(&get, chat));
+    TRY(anthropic_put_format(&get, chat));
+    TRY(anthropic_put_thinking(&get, chat));
+    anthropic_put_others(&get, chat);
     buf_putc(chat, '}');
     return buf_status(chat) == STATUS_OK
                ? STATUS_OK

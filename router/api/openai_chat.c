@@ -12,7 +12,7 @@
 #include <xxhash.h>
 
 /* The conversation and all else that a template sees. */
-static enum status read_prompt(const struct json_get *get, struct ask *ask) {
+static enum status openai_chat_read_prompt(const struct json_get *get, struct ask *ask) {
     TRY(template_request_read(get->object, true, &ask->chat, get->error));
     ask->is_continued = ask->chat.input.continue_final_message;
     if (ask_set_prompts(ask, 1) != STATUS_OK)
@@ -20,8 +20,8 @@ static enum status read_prompt(const struct json_get *get, struct ask *ask) {
     return STATUS_OK;
 }
 
-static enum status read_max_new(const struct json_get *get, const struct ask_limits *limits,
-                                struct ask *ask) {
+static enum status openai_chat_read_max_new(const struct json_get *get,
+                                            const struct ask_limits *limits, struct ask *ask) {
     const struct generation *generation = limits->generation;
     int64_t max_new = 0;
     TRY(fields_int(get, "max_tokens", &max_new));
@@ -34,7 +34,7 @@ static enum status read_max_new(const struct json_get *get, const struct ask_lim
     return STATUS_OK;
 }
 
-static enum status read_logprobs(const struct json_get *get, struct ask *ask) {
+static enum status openai_chat_read_logprobs(const struct json_get *get, struct ask *ask) {
     TRY(json_get_bool(get, "logprobs", &ask->sampling.want_logprobs));
     int64_t top = 0;
     TRY(fields_int(get, "top_logprobs", &top));
@@ -45,7 +45,7 @@ static enum status read_logprobs(const struct json_get *get, struct ask *ask) {
 }
 
 /* What becomes of what the model thinks before it answers. */
-static enum status read_thoughts(const struct json_get *get, struct ask *ask) {
+static enum status openai_chat_read_thoughts(const struct json_get *get, struct ask *ask) {
     bool shown = true, apart = true;
     TRY(json_get_bool(get, "include_reasoning", &shown));
     TRY(json_get_bool(get, "separate_reasoning", &apart));
@@ -59,21 +59,22 @@ enum status openai_read_chat(const json_t *root, const struct ask_limits *limits
     struct json_get get = {.object = root, .error = &error->error};
     ask->is_chat = true;
     TRY(fields_model(&get, limits, error));
-    TRY(read_prompt(&get, ask));
-    TRY(read_max_new(&get, limits, ask));
-    TRY(read_logprobs(&get, ask));
-    TRY(read_thoughts(&get, ask));
+    TRY(openai_chat_read_prompt(&get, ask));
+    TRY(openai_chat_read_max_new(&get, limits, ask));
+    TRY(openai_chat_read_logprobs(&get, ask));
+    TRY(openai_chat_read_thoughts(&get, ask));
     TRY(fields_read(&get, limits, ask));
     return tools_read(&get, limits, ask);
 }
 
-static enum status parse_chat(const struct span *body, const struct ask_limits *limits,
-                              struct ask *ask, struct api_error *error) {
+static enum status openai_parse_chat(const struct span *body, const struct ask_limits *limits,
+                                     struct ask *ask, struct api_error *error) {
     TRY(ask_read_json(body, ask, error));
     return openai_read_chat(ask->body, limits, ask, error);
 }
 
-static void put_logprob_of(const struct reply *reply, uint32_t id, float logprob, struct buf *out) {
+static void openai_chat_put_logprob_of(const struct reply *reply, uint32_t id, float logprob,
+                                       struct buf *out) {
     struct span bytes = reply_token_bytes(reply, id);
     buf_puts(out, "{\"token\":");
     reply_put_token(reply, id, out);
@@ -85,8 +86,8 @@ static void put_logprob_of(const struct reply *reply, uint32_t id, float logprob
 
 /* As many as were asked for, best first; the sampled token is always among them and takes the last
  * place where it is not one of the best. */
-static void put_top(const struct reply *reply, uint32_t sampled, const struct token_logprobs *from,
-                    struct buf *out) {
+static void openai_chat_put_top(const struct reply *reply, uint32_t sampled,
+                                const struct token_logprobs *from, struct buf *out) {
     uint32_t n =
         reply->ask->sampling.n_top < from->n_top ? reply->ask->sampling.n_top : from->n_top;
     bool is_there = false;
@@ -97,8 +98,8 @@ static void put_top(const struct reply *reply, uint32_t sampled, const struct to
         bool swap = !is_there && i == n - 1;
         if (i > 0)
             buf_putc(out, ',');
-        put_logprob_of(reply, swap ? sampled : from->top_ids[i],
-                       swap ? from->logprob : from->top_logprobs[i], out);
+        openai_chat_put_logprob_of(reply, swap ? sampled : from->top_ids[i],
+                                   swap ? from->logprob : from->top_logprobs[i], out);
         buf_putc(out, '}');
     }
     buf_putc(out, ']');
@@ -106,13 +107,13 @@ static void put_top(const struct reply *reply, uint32_t sampled, const struct to
 
 void openai_put_logprob(const struct reply *reply, uint32_t token,
                         const struct token_logprobs *logprobs, struct buf *out) {
-    put_logprob_of(reply, token, logprobs->logprob, out);
-    put_top(reply, token, logprobs, out);
+    openai_chat_put_logprob_of(reply, token, logprobs->logprob, out);
+    openai_chat_put_top(reply, token, logprobs, out);
     buf_putc(out, '}');
 }
 
-static void put_logprobs(const struct reply *reply, const struct reply_choice *choice,
-                         struct buf *out) {
+static void openai_chat_put_logprobs(const struct reply *reply, const struct reply_choice *choice,
+                                     struct buf *out) {
     buf_puts(out, ",\"logprobs\":");
     if (!reply->ask->sampling.want_logprobs || !choice->logprobs || choice->n_tokens == 0) {
         buf_puts(out, "null");
@@ -128,8 +129,8 @@ static void put_logprobs(const struct reply *reply, const struct reply_choice *c
 }
 
 /* vLLM puts a chat's prompt ids beside `choices`; ours are in each choice as well. */
-static void put_prompt_ids(const struct reply *reply, const struct reply_choice *choice,
-                           struct buf *out) {
+static void openai_chat_put_prompt_ids(const struct reply *reply, const struct reply_choice *choice,
+                                       struct buf *out) {
     if (!reply->ask->return_token_ids || !choice->is_first)
         return;
     buf_puts(out, ",\"prompt_token_ids\":");
@@ -137,16 +138,16 @@ static void put_prompt_ids(const struct reply *reply, const struct reply_choice 
 }
 
 /* A call's id: the same however the answer is written. */
-static void put_call_id(const struct reply *reply, const struct reply_choice *choice, uint32_t call,
-                        struct buf *out) {
+static void openai_chat_put_call_id(const struct reply *reply, const struct reply_choice *choice,
+                                    uint32_t call, struct buf *out) {
     uint64_t name = (uint64_t)choice->index << 32 | call;
     uint64_t hash = XXH3_64bits_withSeed(reply->id, strlen(reply->id), name);
     buf_printf(out, "\"id\":\"call_%016llx%08x\"", (unsigned long long)hash, call);
 }
 
 /* "tool_calls":[...] of the pieces; in a chunk an entry goes on with its arguments alone. */
-static void put_calls(const struct reply *reply, const struct reply_choice *choice, bool is_chunk,
-                      struct buf *out) {
+static void openai_chat_put_calls(const struct reply *reply, const struct reply_choice *choice,
+                                  bool is_chunk, struct buf *out) {
     uint32_t n;
     const struct tool_piece *pieces = tool_reader_pieces(choice->reader, &n);
     const char *opens = "\"tool_calls\":[", *closes = "";
@@ -163,7 +164,7 @@ static void put_calls(const struct reply *reply, const struct reply_choice *choi
             if (is_chunk)
                 json_put_number(out, "index", pieces[i].call);
             if (begins) {
-                put_call_id(reply, choice, pieces[i].call, out);
+                openai_chat_put_call_id(reply, choice, pieces[i].call, out);
                 buf_puts(out, ",\"type\":\"");
                 buf_puts(out, type);
                 buf_puts(out, "\",");
@@ -188,8 +189,8 @@ static void put_calls(const struct reply *reply, const struct reply_choice *choi
 }
 
 /* `"content":"..."`, of the pieces of that kind. */
-static void put_texts(const struct reply_choice *choice, enum tool_piece_kind kind,
-                      const char *name, struct buf *out) {
+static void openai_chat_put_texts(const struct reply_choice *choice, enum tool_piece_kind kind,
+                                  const char *name, struct buf *out) {
     uint32_t n;
     const struct tool_piece *pieces = tool_reader_pieces(choice->reader, &n);
     buf_printf(out, "\"%s\":\"", name);
@@ -203,8 +204,8 @@ static void put_texts(const struct reply_choice *choice, enum tool_piece_kind ki
 
 /* What is decided of an answer that has parts: "reasoning" in both names that clients know, "content" and "tool_calls", as far
  * as there is any; a whole message has content in any case, and null where it only thinks or calls. */
-static void put_pieces(const struct reply *reply, const struct reply_choice *choice,
-                       struct buf *out) {
+static void openai_chat_put_pieces(const struct reply *reply, const struct reply_choice *choice,
+                                   struct buf *out) {
     uint32_t n, n_content = 0, n_thoughts = 0;
     const struct tool_piece *pieces = tool_reader_pieces(choice->reader, &n);
     for (uint32_t i = 0; i < n; i++) {
@@ -214,14 +215,14 @@ static void put_pieces(const struct reply *reply, const struct reply_choice *cho
     bool is_chunk = reply->ask->stream, calls = n_content + n_thoughts < n;
     const char *comma = "";
     if (n_thoughts > 0) {
-        put_texts(choice, TOOL_PIECE_REASONING, "reasoning", out);
+        openai_chat_put_texts(choice, TOOL_PIECE_REASONING, "reasoning", out);
         buf_putc(out, ',');
-        put_texts(choice, TOOL_PIECE_REASONING, "reasoning_content", out);
+        openai_chat_put_texts(choice, TOOL_PIECE_REASONING, "reasoning_content", out);
         comma = ",";
     }
     if (n_content > 0 || (!is_chunk && n == 0)) {
         buf_puts(out, comma);
-        put_texts(choice, TOOL_PIECE_CONTENT, "content", out);
+        openai_chat_put_texts(choice, TOOL_PIECE_CONTENT, "content", out);
         comma = ",";
     } else if (!is_chunk || choice->is_first) {
         buf_puts(out, comma);
@@ -230,12 +231,12 @@ static void put_pieces(const struct reply *reply, const struct reply_choice *cho
     }
     if (calls) {
         buf_puts(out, comma);
-        put_calls(reply, choice, is_chunk, out);
+        openai_chat_put_calls(reply, choice, is_chunk, out);
     }
 }
 
-static void put_chunk(const struct reply *reply, const struct reply_choice *choice,
-                      struct buf *out) {
+static void openai_chat_put_chunk(const struct reply *reply, const struct reply_choice *choice,
+                                  struct buf *out) {
     openai_begin_event(reply, "chat.completion.chunk", out);
     buf_puts(out, "\"choices\":[{\"index\":");
     json_put_int(out, choice->index);
@@ -243,27 +244,27 @@ static void put_chunk(const struct reply *reply, const struct reply_choice *choi
     if (choice->is_first)
         buf_puts(out, "\"role\":\"assistant\",");
     if (choice->reader) {
-        put_pieces(reply, choice, out);
+        openai_chat_put_pieces(reply, choice, out);
     } else if (choice->is_first || choice->text.n > 0 || !choice->has_ended) {
         buf_puts(out, "\"content\":");
         json_put_string(out, choice->text.bytes, choice->text.n);
     }
     buf_putc(out, '}');
-    put_logprobs(reply, choice, out);
+    openai_chat_put_logprobs(reply, choice, out);
     buf_putc(out, ',');
     reply_put_finish(choice, out);
     reply_put_ids(reply, choice, out);
     buf_puts(out, "}]");
-    put_prompt_ids(reply, choice, out);
+    openai_chat_put_prompt_ids(reply, choice, out);
     openai_end_event(reply, out);
 }
 
-static void put_end(const struct reply *reply, struct buf *out) {
+static void openai_chat_put_end(const struct reply *reply, struct buf *out) {
     openai_end_stream(reply, "chat.completion.chunk", out);
 }
 
-static void put_whole(const struct reply *reply, const struct reply_choice *choices, uint32_t n,
-                      struct buf *out) {
+static void openai_chat_put_whole(const struct reply *reply, const struct reply_choice *choices,
+                                  uint32_t n, struct buf *out) {
     buf_putc(out, '{');
     reply_put_head(reply, "chat.completion", out);
     buf_puts(out, "\"choices\":[");
@@ -272,13 +273,13 @@ static void put_whole(const struct reply *reply, const struct reply_choice *choi
         json_put_int(out, choices[i].index);
         buf_puts(out, ",\"message\":{\"role\":\"assistant\",");
         if (choices[i].reader) {
-            put_pieces(reply, &choices[i], out);
+            openai_chat_put_pieces(reply, &choices[i], out);
         } else {
             buf_puts(out, "\"content\":");
             json_put_string(out, choices[i].text.bytes, choices[i].text.n);
         }
         buf_putc(out, '}');
-        put_logprobs(reply, &choices[i], out);
+        openai_chat_put_logprobs(reply, &choices[i], out);
         buf_putc(out, ',');
         reply_put_finish(&choices[i], out);
         reply_put_ids(reply, &choices[i], out);
@@ -286,7 +287,7 @@ static void put_whole(const struct reply *reply, const struct reply_choice *choi
     }
     buf_putc(out, ']');
     reply_put_usage(reply, true, out);
-    put_prompt_ids(reply, &choices[0], out);
+    openai_chat_put_prompt_ids(reply, &choices[0], out);
     buf_putc(out, '}');
 }
 
@@ -294,9 +295,9 @@ static const struct dialect_writer writer = {
     .id_prefix = "chatcmpl-",
     .splits_end = true,
     .splits_thoughts = true,
-    .chunk = put_chunk,
-    .end = put_end,
-    .whole = put_whole,
+    .chunk = openai_chat_put_chunk,
+    .end = openai_chat_put_end,
+    .whole = openai_chat_put_whole,
 };
 
 static const struct dialect_member members[] = {
@@ -334,5 +335,6 @@ static const struct dialect_about about = {
     .events = "`data: ` and a chat.completion.chunk each, at last `data: [DONE]`",
 };
 
-const struct dialect dialect_chat = DIALECT_ASK("chat", "/v1/chat/completions", openai_form,
-                                                parse_chat, .writer = &writer, .about = &about);
+const struct dialect dialect_chat =
+    DIALECT_ASK("chat", "/v1/chat/completions", openai_form, openai_parse_chat, .writer = &writer,
+                .about = &about);

@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-static enum status add_text(const struct json_get *get, const json_t *value,
-                            struct ask_prompt *prompt) {
+static enum status openai_completion_add_text(const struct json_get *get, const json_t *value,
+                                              struct ask_prompt *prompt) {
     if (!json_is_string(value))
         return json_get_fail(get, STATUS_INVALID, "prompt",
                              "must be a string, a list of strings, a list of ids or a list of "
@@ -23,9 +23,9 @@ static enum status add_text(const struct json_get *get, const json_t *value,
 }
 
 /* The bound of a prompt that is cut afterwards is a wider one. */
-static enum status add_ids(const struct json_get *get, const json_t *list,
-                           const struct ask_limits *limits, bool is_cut,
-                           struct ask_prompt *prompt) {
+static enum status openai_completion_add_ids(const struct json_get *get, const json_t *list,
+                                             const struct ask_limits *limits, bool is_cut,
+                                             struct ask_prompt *prompt) {
     size_t n = json_array_size(list);
     if (n == 0)
         return json_get_fail(get, STATUS_INVALID, "prompt", "must not be empty");
@@ -41,8 +41,9 @@ static enum status add_ids(const struct json_get *get, const json_t *list,
 }
 
 /* The four forms: string, [string], [id], [[id]]. */
-static enum status read_prompts(const struct json_get *get, const struct ask_limits *limits,
-                                struct ask *ask) {
+static enum status openai_completion_read_prompts(const struct json_get *get,
+                                                  const struct ask_limits *limits,
+                                                  struct ask *ask) {
     const json_t *value = json_get_member(get, "prompt");
     if (!value)
         return json_get_fail(get, STATUS_INVALID, "prompt", "is missing");
@@ -61,9 +62,9 @@ static enum status read_prompts(const struct json_get *get, const struct ask_lim
     for (size_t i = 0; i < n; i++) {
         const json_t *prompt = is_one ? value : json_array_get(value, i);
         if (json_is_array(prompt))
-            TRY(add_ids(get, prompt, limits, truncate > 0, &ask->prompts[i]));
+            TRY(openai_completion_add_ids(get, prompt, limits, truncate > 0, &ask->prompts[i]));
         else
-            TRY(add_text(get, prompt, &ask->prompts[i]));
+            TRY(openai_completion_add_text(get, prompt, &ask->prompts[i]));
     }
     return STATUS_OK;
 }
@@ -74,7 +75,7 @@ enum status openai_read_completion(const json_t *root, const struct ask_limits *
     ask->add_special = true;
     ask->parse_special = true;
     TRY(fields_model(&get, limits, error));
-    TRY(read_prompts(&get, limits, ask));
+    TRY(openai_completion_read_prompts(&get, limits, ask));
     TRY(json_get_bool(&get, "echo", &ask->echo));
     int64_t max_new = ASK_TOKENS_DEFAULT;
     TRY(json_get_int(&get, "max_tokens", ask->echo ? 0 : 1, INT32_MAX, &max_new));
@@ -93,15 +94,15 @@ enum status openai_read_completion(const json_t *root, const struct ask_limits *
     return fields_read(&get, limits, ask);
 }
 
-static enum status parse_completions(const struct span *body, const struct ask_limits *limits,
-                                     struct ask *ask, struct api_error *error) {
+static enum status openai_parse_completion(const struct span *body, const struct ask_limits *limits,
+                                           struct ask *ask, struct api_error *error) {
     TRY(ask_read_json(body, ask, error));
     return openai_read_completion(ask->body, limits, ask, error);
 }
 
 /* A token's name, quoted: its text, or the bytes of one that is no whole character, as OpenAI's API named those:
  * `bytes:\xf0`. Different bytes have different names. */
-static void put_name(const struct reply *reply, uint32_t id, struct buf *out) {
+static void openai_completion_put_name(const struct reply *reply, uint32_t id, struct buf *out) {
     struct span bytes = reply_token_bytes(reply, id);
     if (reply->ask->tokens_as_ids || utf8_valid(bytes.bytes, bytes.n)) {
         reply_put_token(reply, id, out);
@@ -119,7 +120,7 @@ static void put_name(const struct reply *reply, uint32_t id, struct buf *out) {
 }
 
 /* Is the last name, which begins at starts[n], one of the n before it? */
-static bool is_taken(const struct buf *names, const size_t *starts, uint32_t n) {
+static bool openai_completion_is_taken(const struct buf *names, const size_t *starts, uint32_t n) {
     size_t length = names->n - starts[n];
     for (uint32_t i = 0; i < n; i++)
         if (starts[i + 1] - starts[i] == length &&
@@ -130,15 +131,16 @@ static bool is_taken(const struct buf *names, const size_t *starts, uint32_t n) 
 
 /* One token's {"text": logprob, ...}: the best ones and the sampled one, each under a name of its own. The sampled
  * token is named as in the list of tokens; another one whose text is taken is named by its id. */
-static void put_top(const struct reply *reply, uint32_t sampled, const struct token_logprobs *from,
-                    struct buf *names, struct buf *out) {
+static void openai_completion_put_top(const struct reply *reply, uint32_t sampled,
+                                      const struct token_logprobs *from, struct buf *names,
+                                      struct buf *out) {
     uint32_t n =
         reply->ask->sampling.n_top < from->n_top ? reply->ask->sampling.n_top : from->n_top;
     size_t starts[MESSAGE_TOP_MAX + 2]; /* the sampled token's name is the first */
     uint32_t n_names = 1;
     bool is_there = false;
     buf_clear(names);
-    put_name(reply, sampled, names);
+    openai_completion_put_name(reply, sampled, names);
     starts[0] = 0;
     starts[1] = names->n;
     buf_putc(out, '{');
@@ -146,8 +148,8 @@ static void put_top(const struct reply *reply, uint32_t sampled, const struct to
         uint32_t id = i < n ? from->top_ids[i] : sampled, name = id == sampled ? 0 : n_names;
         is_there |= id == sampled;
         if (name > 0) {
-            put_name(reply, id, names);
-            if (is_taken(names, starts, name)) {
+            openai_completion_put_name(reply, id, names);
+            if (openai_completion_is_taken(names, starts, name)) {
                 buf_truncate(names, starts[name]);
                 reply_put_token_id(id, names);
             }
@@ -164,8 +166,8 @@ static void put_top(const struct reply *reply, uint32_t sampled, const struct to
     buf_putc(out, '}');
 }
 
-static void put_logprobs(const struct reply *reply, const struct reply_choice *choice,
-                         struct buf *out) {
+static void openai_completion_put_logprobs(const struct reply *reply,
+                                           const struct reply_choice *choice, struct buf *out) {
     buf_puts(out, ",\"logprobs\":");
     if (!reply->ask->sampling.want_logprobs || !choice->logprobs || choice->n_tokens == 0) {
         buf_puts(out, "null");
@@ -189,7 +191,7 @@ static void put_logprobs(const struct reply *reply, const struct reply_choice *c
     for (uint32_t i = 0; i < choice->n_tokens; i++) {
         if (i > 0)
             buf_putc(out, ',');
-        put_name(reply, choice->tokens[i], out);
+        openai_completion_put_name(reply, choice->tokens[i], out);
     }
     buf_puts(out, "],\"top_logprobs\":[");
     struct buf scratch;
@@ -197,47 +199,48 @@ static void put_logprobs(const struct reply *reply, const struct reply_choice *c
     for (uint32_t i = 0; i < choice->n_tokens; i++) {
         if (i > 0)
             buf_putc(out, ',');
-        put_top(reply, choice->tokens[i], &choice->logprobs[i], &scratch, out);
+        openai_completion_put_top(reply, choice->tokens[i], &choice->logprobs[i], &scratch, out);
     }
     buf_fini(&scratch);
     buf_puts(out, "]}");
 }
 
-static void put_choice(const struct reply *reply, const struct reply_choice *choice,
-                       struct buf *out) {
+static void openai_completion_put_choice(const struct reply *reply,
+                                         const struct reply_choice *choice, struct buf *out) {
     buf_puts(out, "{\"index\":");
     json_put_int(out, choice->index);
     buf_puts(out, ",\"text\":");
     json_put_string(out, choice->text.bytes, choice->text.n);
-    put_logprobs(reply, choice, out);
+    openai_completion_put_logprobs(reply, choice, out);
     buf_putc(out, ',');
     reply_put_finish(choice, out);
     reply_put_ids(reply, choice, out);
     buf_putc(out, '}');
 }
 
-static void put_chunk(const struct reply *reply, const struct reply_choice *choice,
-                      struct buf *out) {
+static void openai_completion_put_chunk(const struct reply *reply,
+                                        const struct reply_choice *choice, struct buf *out) {
     openai_begin_event(reply, "text_completion", out);
     buf_puts(out, "\"choices\":[");
-    put_choice(reply, choice, out);
+    openai_completion_put_choice(reply, choice, out);
     buf_putc(out, ']');
     openai_end_event(reply, out);
 }
 
-static void put_end(const struct reply *reply, struct buf *out) {
+static void openai_completion_put_end(const struct reply *reply, struct buf *out) {
     openai_end_stream(reply, "text_completion", out);
 }
 
-static void put_whole(const struct reply *reply, const struct reply_choice *choices, uint32_t n,
-                      struct buf *out) {
+static void openai_completion_put_whole(const struct reply *reply,
+                                        const struct reply_choice *choices, uint32_t n,
+                                        struct buf *out) {
     buf_putc(out, '{');
     reply_put_head(reply, "text_completion", out);
     buf_puts(out, "\"choices\":[");
     for (uint32_t i = 0; i < n; i++) {
         if (i > 0)
             buf_putc(out, ',');
-        put_choice(reply, &choices[i], out);
+        openai_completion_put_choice(reply, &choices[i], out);
     }
     buf_putc(out, ']');
     reply_put_usage(reply, true, out);
@@ -246,9 +249,9 @@ static void put_whole(const struct reply *reply, const struct reply_choice *choi
 
 static const struct dialect_writer writer = {
     .id_prefix = "cmpl-",
-    .chunk = put_chunk,
-    .end = put_end,
-    .whole = put_whole,
+    .chunk = openai_completion_put_chunk,
+    .end = openai_completion_put_end,
+    .whole = openai_completion_put_whole,
 };
 
 static const struct dialect_member members[] = {
@@ -271,5 +274,5 @@ static const struct dialect_about about = {
 };
 
 const struct dialect dialect_completions =
-    DIALECT_ASK("completions", "/v1/completions", openai_form, parse_completions, .writer = &writer,
-                .about = &about);
+    DIALECT_ASK("completions", "/v1/completions", openai_form, openai_parse_completion,
+                .writer = &writer, .about = &about);

@@ -40,33 +40,34 @@ void openai_end_stream(const struct reply *reply, const char *object, struct buf
 }
 
 /* "application/json; charset=utf-8" is "application/json". */
-static bool is_type(const char *value, const char *type) {
+static bool openai_is_type(const char *value, const char *type) {
     size_t n = strcspn(value, "; \t");
     return n == strlen(type) && strncasecmp(value, type, n) == 0;
 }
 
-static bool is_json(const char *value) {
+static bool openai_is_json(const char *value) {
     size_t n = strcspn(value, "; \t");
-    return is_type(value, body_type) || (n > 5 && strncasecmp(value + n - 5, "+json", 5) == 0);
+    return openai_is_type(value, body_type) ||
+           (n > 5 && strncasecmp(value + n - 5, "+json", 5) == 0);
 }
 
 /* Clients in the field send JSON under the names that their tools choose (curl -d: a form), or
  * none. */
-static bool takes(const char *type, bool is_strict) {
+static bool openai_takes(const char *type, bool is_strict) {
     static const char *const lenient[] = {"text/plain", "application/x-www-form-urlencoded",
                                           "application/octet-stream"};
-    bool fits = type ? is_json(type) : !is_strict;
+    bool fits = type ? openai_is_json(type) : !is_strict;
     for (unsigned i = 0; !fits && !is_strict && i < sizeof lenient / sizeof *lenient; i++)
-        fits = is_type(type, lenient[i]);
+        fits = openai_is_type(type, lenient[i]);
     return fits;
 }
 
-static void refuse(const struct api_error *error, struct dialect_refusal *refusal) {
+static void openai_refuse(const struct api_error *error, struct dialect_refusal *refusal) {
     refusal->http = (unsigned)errors_http(error);
     errors_put(error, refusal->body);
 }
 
-static void put_error_event(const struct api_error *error, struct buf *out) {
+static void openai_put_error_event(const struct api_error *error, struct buf *out) {
     sse_begin(out);
     errors_put(error, out);
     sse_end(out);
@@ -100,8 +101,8 @@ const struct dialect_form openai_form = {
     .n_stream_headers = OPENAI_STREAM_HEADERS,
     .error_name = OPENAI_ERROR_NAME,
     .error = openai_error,
-    .takes = takes,
-    .refuse = refuse,
-    .error_event = put_error_event,
+    .takes = openai_takes,
+    .refuse = openai_refuse,
+    .error_event = openai_put_error_event,
     .ping = sse_ping,
 };

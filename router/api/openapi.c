@@ -29,19 +29,19 @@
 
 static const struct dialect_about nothing_said = {.summary = ""};
 
-static const struct dialect_about *about_of(const struct dialect *dialect) {
+static const struct dialect_about *openapi_about_of(const struct dialect *dialect) {
     return dialect->about ? dialect->about : &nothing_said;
 }
 
 /* gRPC's paths are told by its reflection. */
-static bool is_shown(const struct dialect *dialect) {
+static bool openapi_is_shown(const struct dialect *dialect) {
     return !dialect->form->needs_http2;
 }
 
 /* --- operations ---------------------------------------------------------------------------- */
 
-static void put_security(const struct openapi_of *of, const struct dialect *dialect,
-                         struct buf *out) {
+static void openapi_put_security(const struct openapi_of *of, const struct dialect *dialect,
+                                 struct buf *out) {
     bool needed = dialect->is_admin ? of->needs_admin_key : of->needs_key && !dialect->is_open;
     buf_puts(out, "\"security\":[");
     if (needed && dialect->is_admin)
@@ -52,8 +52,8 @@ static void put_security(const struct openapi_of *of, const struct dialect *dial
 }
 
 /* "text/plain; charset=utf-8" is "text/plain" here. */
-static void put_content(const char *type, const char *schema, const char *description,
-                        struct buf *out) {
+static void openapi_put_content(const char *type, const char *schema, const char *description,
+                                struct buf *out) {
     json_put_string(out, type, strcspn(type, ";"));
     buf_puts(out, ":{\"schema\":{");
     if (schema)
@@ -66,41 +66,41 @@ static void put_content(const char *type, const char *schema, const char *descri
     buf_puts(out, "},");
 }
 
-static void put_answer(const struct dialect *dialect, unsigned status, struct buf *out) {
-    const struct dialect_about *about = about_of(dialect);
+static void openapi_put_answer(const struct dialect *dialect, unsigned status, struct buf *out) {
+    const struct dialect_about *about = openapi_about_of(dialect);
     const struct dialect_form *form = dialect->form;
     const char *type = about->type ? about->type : form->content_type;
     const char *schema = status >= 400 && !about->answer ? form->error : about->answer;
     buf_printf(out, "\"%u\":{\"description\":\"%s\",\"content\":{", status,
                status < 400 ? "the answer" : "not now, or not here");
     if (about->type || schema)
-        put_content(type, schema, about->answer ? NULL : about->events, out);
+        openapi_put_content(type, schema, about->answer ? NULL : about->events, out);
     if (about->events && about->answer)
-        put_content(form->stream_type, NULL, about->events, out);
+        openapi_put_content(form->stream_type, NULL, about->events, out);
     json_put_close(out, '}');
     buf_puts(out, "},");
 }
 
-static void put_answers(const struct dialect *dialect, struct buf *out) {
-    const struct dialect_about *about = about_of(dialect);
+static void openapi_put_answers(const struct dialect *dialect, struct buf *out) {
+    const struct dialect_about *about = openapi_about_of(dialect);
     buf_puts(out, "\"responses\":{");
-    put_answer(dialect, about->status ? about->status : 200, out);
+    openapi_put_answer(dialect, about->status ? about->status : 200, out);
     if (about->also)
-        put_answer(dialect, about->also, out);
+        openapi_put_answer(dialect, about->also, out);
     for (unsigned i = 4; i <= 5; i++)
         buf_printf(out, "\"%uXX\":{\"$ref\":\"#/components/responses/%s\"},", i,
                    dialect->form->error_name);
     json_put_close(out, '}');
 }
 
-static void put_operation(const struct openapi_of *of, const struct dialect *dialect,
-                          struct buf *out) {
-    const struct dialect_about *about = about_of(dialect);
+static void openapi_put_operation(const struct openapi_of *of, const struct dialect *dialect,
+                                  struct buf *out) {
+    const struct dialect_about *about = openapi_about_of(dialect);
     bool is_get = strcmp(dialect->method, "GET") == 0;
     buf_puts(out, is_get ? "\"get\":{" : "\"post\":{");
     json_put_member(out, "operationId", dialect->name);
     json_put_member(out, "summary", about->summary);
-    put_security(of, dialect, out);
+    openapi_put_security(of, dialect, out);
     if (about->rest) {
         buf_puts(out, "\"parameters\":[{\"in\":\"path\",\"required\":true,");
         json_put_member(out, "name", about->rest);
@@ -113,37 +113,37 @@ static void put_operation(const struct openapi_of *of, const struct dialect *dia
                       "\"schema\":{\"$ref\":\"#/components/schemas/");
         buf_printf(out, "%s\"}}}},", dialect->name);
     }
-    put_answers(dialect, out);
+    openapi_put_answers(dialect, out);
     buf_puts(out, "},");
 }
 
 /* --- the document -------------------------------------------------------------------------- */
 
-static bool is_same_path(const struct dialect *dialect, const struct dialect *other) {
-    return is_shown(other) && strcmp(dialect->path, other->path) == 0;
+static bool openapi_is_same_path(const struct dialect *dialect, const struct dialect *other) {
+    return openapi_is_shown(other) && strcmp(dialect->path, other->path) == 0;
 }
 
 /* A path stands once, with all of its methods. */
-static void put_path(const struct openapi_of *of, unsigned n, struct buf *out) {
+static void openapi_put_path(const struct openapi_of *of, unsigned n, struct buf *out) {
     const struct dialect *dialect = of->nth(n), *other;
-    const char *rest = about_of(dialect)->rest;
+    const char *rest = openapi_about_of(dialect)->rest;
     for (unsigned i = 0; i < n; i++)
-        if (is_same_path(dialect, of->nth(i)))
+        if (openapi_is_same_path(dialect, of->nth(i)))
             return;
     buf_printf(out, rest ? "\"%s{%s}\":{" : "\"%s\":{", dialect->path, rest);
     for (unsigned i = n; (other = of->nth(i)) != NULL; i++)
-        if (is_same_path(dialect, other))
-            put_operation(of, other, out);
+        if (openapi_is_same_path(dialect, other))
+            openapi_put_operation(of, other, out);
     json_put_close(out, '}');
     buf_putc(out, ',');
 }
 
-static void put_errors(const struct openapi_of *of, struct buf *out) {
+static void openapi_put_errors(const struct openapi_of *of, struct buf *out) {
     const struct dialect *dialect;
     const char *seen[8] = {NULL}; /* forms may share their errors */
     unsigned n = 0;
     for (unsigned i = 0; (dialect = of->nth(i)) != NULL; i++) {
-        bool is_new = is_shown(dialect) && n < sizeof seen / sizeof *seen;
+        bool is_new = openapi_is_shown(dialect) && n < sizeof seen / sizeof *seen;
         for (unsigned k = 0; k < n; k++)
             is_new = is_new && seen[k] != dialect->form->error;
         if (!is_new)
@@ -151,13 +151,13 @@ static void put_errors(const struct openapi_of *of, struct buf *out) {
         seen[n++] = dialect->form->error;
         buf_printf(out, "\"%s\":{\"description\":\"an error\",\"content\":{",
                    dialect->form->error_name);
-        put_content(dialect->form->content_type, dialect->form->error, NULL, out);
+        openapi_put_content(dialect->form->content_type, dialect->form->error, NULL, out);
         json_put_close(out, '}');
         buf_puts(out, "},");
     }
 }
 
-static void put_components(const struct openapi_of *of, struct buf *out) {
+static void openapi_put_components(const struct openapi_of *of, struct buf *out) {
     const struct dialect *dialect;
     buf_puts(out, "\"components\":{\"securitySchemes\":{"
                   "\"api_key\":{\"type\":\"http\",\"scheme\":\"bearer\"},"
@@ -165,16 +165,16 @@ static void put_components(const struct openapi_of *of, struct buf *out) {
                   "\"admin_key\":{\"type\":\"http\",\"scheme\":\"bearer\"},"
                   "\"x_admin_key\":{\"type\":\"apiKey\",\"in\":\"header\",\"name\":\"x-api-key\"}},"
                   "\"responses\":{");
-    put_errors(of, out);
+    openapi_put_errors(of, out);
     json_put_close(out, '}');
     buf_puts(out, ",\"schemas\":{\"Usage\":");
     openapi_put_schema(USAGE, out);
     buf_putc(out, ',');
     for (unsigned i = 0; (dialect = of->nth(i)) != NULL; i++) {
-        if (!is_shown(dialect) || strcmp(dialect->method, "GET") == 0)
+        if (!openapi_is_shown(dialect) || strcmp(dialect->method, "GET") == 0)
             continue;
         buf_printf(out, "\"%s\":", dialect->name);
-        openapi_put_body(of, about_of(dialect), out);
+        openapi_put_body(of, openapi_about_of(dialect), out);
         buf_putc(out, ',');
     }
     json_put_close(out, '}');
@@ -187,10 +187,10 @@ void openapi_put(const struct openapi_of *of, struct buf *out) {
              "{\"openapi\":\"3.1.0\",\"info\":{\"title\":\"Tandem\",\"version\":\"" TANDEM_VERSION
              "\"},\"servers\":[{\"url\":\"/\"}],\"paths\":{");
     for (unsigned i = 0; (dialect = of->nth(i)) != NULL; i++)
-        if (is_shown(dialect))
-            put_path(of, i, out);
+        if (openapi_is_shown(dialect))
+            openapi_put_path(of, i, out);
     json_put_close(out, '}');
     buf_putc(out, ',');
-    put_components(of, out);
+    openapi_put_components(of, out);
     buf_putc(out, '}');
 }

@@ -36,11 +36,11 @@ void openapi_put_nullable(const char *schema, bool may_be_null, struct buf *out)
     buf_puts(out, may_be_null ? ",{\"type\":\"null\"}]," : "],");
 }
 
-static void put_type(const char *name, bool may_be_null, struct buf *out) {
+static void openapi_put_type(const char *name, bool may_be_null, struct buf *out) {
     buf_printf(out, may_be_null ? "\"type\":[\"%s\",\"null\"]," : "\"type\":\"%s\",", name);
 }
 
-static void put_bounds(const struct field_row *row, struct buf *out) {
+static void openapi_put_bounds(const struct field_row *row, struct buf *out) {
     if (row->min == 0 && row->max == 0)
         return;
     buf_printf(out, row->is_above ? "\"exclusiveMinimum\":%.10g," : "\"minimum\":%.10g,", row->min);
@@ -48,26 +48,26 @@ static void put_bounds(const struct field_row *row, struct buf *out) {
 }
 
 /* What a served field's values are. The one model's id is known. */
-static void put_served(const struct openapi_of *of, const struct field_row *row, bool may_be_null,
-                       struct buf *out) {
+static void openapi_put_served(const struct openapi_of *of, const struct field_row *row,
+                               bool may_be_null, struct buf *out) {
     switch (row->type) {
     case FIELD_BOOL:
-        put_type("boolean", may_be_null, out);
+        openapi_put_type("boolean", may_be_null, out);
         return;
     case FIELD_INT:
-        put_type("integer", may_be_null, out);
-        put_bounds(row, out);
+        openapi_put_type("integer", may_be_null, out);
+        openapi_put_bounds(row, out);
         return;
     case FIELD_INT64:
-        put_type("integer", may_be_null, out);
+        openapi_put_type("integer", may_be_null, out);
         buf_printf(out, "\"minimum\":%" PRId64 ",\"maximum\":%" PRId64 ",", INT64_MIN, INT64_MAX);
         return;
     case FIELD_REAL:
-        put_type("number", may_be_null, out);
-        put_bounds(row, out);
+        openapi_put_type("number", may_be_null, out);
+        openapi_put_bounds(row, out);
         return;
     case FIELD_STRING:
-        put_type("string", may_be_null, out);
+        openapi_put_type("string", may_be_null, out);
         if (strcmp(row->name, "model") == 0) {
             buf_puts(out, "\"enum\":[\"\",null,");
             json_put_string(out, of->model, strlen(of->model));
@@ -77,7 +77,7 @@ static void put_served(const struct openapi_of *of, const struct field_row *row,
             buf_printf(out, "\"maxLength\":%.10g,", row->max);
         return;
     case FIELD_IDS:
-        put_type("array", may_be_null, out);
+        openapi_put_type("array", may_be_null, out);
         buf_printf(out, "\"items\":{\"type\":\"integer\",\"minimum\":0},\"maxItems\":%.10g,",
                    row->max);
         return;
@@ -91,7 +91,7 @@ static void put_served(const struct openapi_of *of, const struct field_row *row,
 }
 
 /* What is refused may still ask for nothing; which values do, field_is_neutral() knows. */
-static void put_neutral(const struct field_row *row, struct buf *out) {
+static void openapi_put_neutral(const struct field_row *row, struct buf *out) {
     const char *neutral = row->neutral ? row->neutral : "0";
     char texts[8][80] = {"null", "false", "true", "\"\"", "[]", "{}"};
     char *end;
@@ -113,7 +113,7 @@ static void put_neutral(const struct field_row *row, struct buf *out) {
 }
 
 /* What holds without it, where that is a value; else words for the description. */
-static const char *put_default(const struct field_row *row, struct buf *out) {
+static const char *openapi_put_default(const struct field_row *row, struct buf *out) {
     json_t *value = row->otherwise ? json_loads(row->otherwise, JSON_DECODE_ANY, NULL) : NULL;
     bool is_one = json_is_boolean(value) ? row->type == FIELD_BOOL : json_is_number(value);
     json_decref(value);
@@ -122,7 +122,7 @@ static const char *put_default(const struct field_row *row, struct buf *out) {
     return is_one ? NULL : row->otherwise;
 }
 
-static void put_words(const struct field_row *row, const char *otherwise, struct buf *out) {
+static void openapi_put_words(const struct field_row *row, const char *otherwise, struct buf *out) {
     const char *says = row->says ? row->says : "";
     char text[512];
     int n = snprintf(text, sizeof text, "%s%s%s%s", says, *says && otherwise ? "; " : "",
@@ -131,16 +131,16 @@ static void put_words(const struct field_row *row, const char *otherwise, struct
         json_put_member(out, "description", text);
 }
 
-static void put_row(const struct openapi_of *of, const struct field_row *row, unsigned bits,
-                    bool may_be_null, struct buf *out) {
+static void openapi_put_row(const struct openapi_of *of, const struct field_row *row, unsigned bits,
+                            bool may_be_null, struct buf *out) {
     buf_putc(out, '{');
     if (row->idle & bits) {
         json_put_member(out, "description", IDLE);
     } else if (row->served & bits) {
-        put_served(of, row, may_be_null, out);
-        put_words(row, put_default(row, out), out);
+        openapi_put_served(of, row, may_be_null, out);
+        openapi_put_words(row, openapi_put_default(row, out), out);
     } else {
-        put_neutral(row, out);
+        openapi_put_neutral(row, out);
         json_put_member(out, "description", "not served: only a value that asks for nothing");
     }
     json_put_close(out, '}');
@@ -148,25 +148,26 @@ static void put_row(const struct openapi_of *of, const struct field_row *row, un
 
 /* --- bodies of requests -------------------------------------------------------------------- */
 
-static const struct dialect_member *find(const struct dialect_about *about, const char *name) {
+static const struct dialect_member *openapi_find(const struct dialect_about *about,
+                                                 const char *name) {
     for (const struct dialect_member *member = about->members; member && member->name; member++)
         if (strcmp(member->name, name) == 0)
             return member;
     return NULL;
 }
 
-static bool needs(const struct dialect_about *about, const char *name) {
+static bool openapi_needs(const struct dialect_about *about, const char *name) {
     char quoted[80];
     snprintf(quoted, sizeof quoted, "\"%s\"", name);
     return about->needs && strstr(about->needs, quoted);
 }
 
-static void put_member(const struct openapi_of *of, const struct dialect_about *about,
-                       const struct dialect_member *member, struct buf *out) {
+static void openapi_put_member(const struct openapi_of *of, const struct dialect_about *about,
+                               const struct dialect_member *member, struct buf *out) {
     const struct field_row *row = member->schema || !member->as ? NULL : field_find(member->as);
-    bool may_be_null = !needs(about, member->name);
+    bool may_be_null = !openapi_needs(about, member->name);
     if (row) {
-        put_row(of, row, row->served, may_be_null, out);
+        openapi_put_row(of, row, row->served, may_be_null, out);
         return;
     }
     buf_putc(out, '{');
@@ -180,24 +181,25 @@ static void put_member(const struct openapi_of *of, const struct dialect_about *
     json_put_close(out, '}');
 }
 
-static void put_name(const char *name, struct buf *out) {
+static void openapi_put_name(const char *name, struct buf *out) {
     json_put_string(out, name, strlen(name));
     buf_putc(out, ':');
 }
 
-static void put_members(const struct openapi_of *of, const struct dialect_about *about,
-                        struct buf *out) {
+static void openapi_put_members(const struct openapi_of *of, const struct dialect_about *about,
+                                struct buf *out) {
     const struct field_row *row;
     for (size_t i = 0; (row = field_nth(i)) != NULL; i++) {
-        if (!((row->served | row->refused | row->idle) & about->fields) || find(about, row->name))
+        if (!((row->served | row->refused | row->idle) & about->fields) ||
+            openapi_find(about, row->name))
             continue;
-        put_name(row->name, out);
-        put_row(of, row, about->fields, !needs(about, row->name), out);
+        openapi_put_name(row->name, out);
+        openapi_put_row(of, row, about->fields, !openapi_needs(about, row->name), out);
         buf_putc(out, ',');
     }
     for (const struct dialect_member *member = about->members; member && member->name; member++) {
-        put_name(member->name, out);
-        put_member(of, about, member, out);
+        openapi_put_name(member->name, out);
+        openapi_put_member(of, about, member, out);
         buf_putc(out, ',');
     }
 }
@@ -216,7 +218,7 @@ void openapi_put_body(const struct openapi_of *of, const struct dialect_about *a
         buf_puts(out, "],");
     }
     buf_puts(out, "\"properties\":{");
-    put_members(of, about, out);
+    openapi_put_members(of, about, out);
     json_put_close(out, '}');
     buf_putc(out, '}');
 }

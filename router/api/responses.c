@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* A form's errors that come later name it as this API does. */
-static void rename_format(struct ask *ask) {
+static void responses_rename_format(struct ask *ask) {
     static const char chat[] = "response_format.json_schema.";
     char name[sizeof ask->format_field];
     if (strncmp(ask->format_field, chat, sizeof chat - 1) != 0)
@@ -21,11 +21,12 @@ static void rename_format(struct ask *ask) {
     memcpy(ask->format_field, name, sizeof name);
 }
 
-static enum status parse_as_chat(struct responses_request *request, const struct ask_limits *limits,
-                                 struct ask *ask, struct api_error *error) {
+static enum status responses_parse_as_chat(struct responses_request *request,
+                                           const struct ask_limits *limits, struct ask *ask,
+                                           struct api_error *error) {
     const struct span text = {request->chat.data, request->chat.n};
     TRY(dialect_chat.parse(&text, limits, ask, error));
-    rename_format(ask);
+    responses_rename_format(ask);
     ask->seals_thoughts = request->seals_thoughts;
     if (form_keep(ask, &request->repeated, &ask->repeated) != STATUS_OK)
         return errors_no_memory(&error->error);
@@ -39,14 +40,14 @@ static enum status responses_parse(const struct span *body, const struct ask_lim
     enum status status = responses_read(ask->body, &request, &error->error);
     ask_drop_body(ask);
     if (status == STATUS_OK)
-        status = parse_as_chat(&request, limits, ask, error);
+        status = responses_parse_as_chat(&request, limits, ask, error);
     responses_request_fini(&request);
     return status;
 }
 
 /* --- the response --------------------------------------------------------------------------- */
 
-static void put_usage(const struct reply *reply, struct buf *out) {
+static void responses_put_usage(const struct reply *reply, struct buf *out) {
     uint32_t n_thought =
         reply->counts_thoughts && !reply->misses_thoughts ? reply->n_thought_tokens : 0;
     buf_puts(out, "{");
@@ -61,7 +62,7 @@ static void put_usage(const struct reply *reply, struct buf *out) {
 }
 
 /* An error that ends a stream, in the few codes that a response may have. */
-static void put_error(const struct api_error *error, struct buf *out) {
+static void responses_put_error(const struct api_error *error, struct buf *out) {
     int http = errors_http(error);
     buf_puts(out, "{");
     json_put_member(out, "code",
@@ -73,8 +74,8 @@ static void put_error(const struct api_error *error, struct buf *out) {
 }
 
 /* The object; `status`: "in_progress", "completed", "incomplete", or "failed" with its error. */
-static void put_response(const struct responses_writing *to, const char *status,
-                         const struct api_error *error, struct buf *out) {
+static void responses_put_response(const struct responses_writing *to, const char *status,
+                                   const struct api_error *error, struct buf *out) {
     const struct reply *reply = to->reply;
     const struct sampling *sampling = &reply->ask->sampling;
     bool has_ended = !error && strcmp(status, "in_progress") != 0;
@@ -85,7 +86,7 @@ static void put_response(const struct responses_writing *to, const char *status,
     json_put_member(out, "status", status);
     buf_puts(out, "\"background\":false,\"previous_response_id\":null,\"error\":");
     if (error)
-        put_error(error, out);
+        responses_put_error(error, out);
     else
         buf_puts(out, "null");
     buf_printf(out, ",\"incomplete_details\":%s,",
@@ -98,32 +99,32 @@ static void put_response(const struct responses_writing *to, const char *status,
     buf_append(out, reply->ask->repeated.bytes, reply->ask->repeated.n);
     buf_puts(out, "\"usage\":");
     if (has_ended)
-        put_usage(reply, out);
+        responses_put_usage(reply, out);
     else
         buf_puts(out, "null");
     buf_putc(out, '}');
 }
 
-static void put_response_event(const struct responses_writing *to, const char *status,
-                               const struct api_error *error, const char *name) {
+static void responses_put_response_event(const struct responses_writing *to, const char *status,
+                                         const struct api_error *error, const char *name) {
     responses_begin_event(to, name);
     buf_puts(to->events, ",\"response\":");
-    put_response(to, status, error, to->events);
+    responses_put_response(to, status, error, to->events);
     responses_end_event(to);
 }
 
-static const char *end_status(const struct responses_output *output) {
+static const char *responses_end_status(const struct responses_output *output) {
     return output->is_cut ? "incomplete" : "completed";
 }
 
-static void put_begin(const struct reply *reply, struct buf *out) {
+static void responses_put_begin(const struct reply *reply, struct buf *out) {
     const struct responses_writing to = {reply, reply->state, out};
-    put_response_event(&to, "in_progress", NULL, "response.created");
-    put_response_event(&to, "in_progress", NULL, "response.in_progress");
+    responses_put_response_event(&to, "in_progress", NULL, "response.created");
+    responses_put_response_event(&to, "in_progress", NULL, "response.in_progress");
 }
 
-static void put_chunk(const struct reply *reply, const struct reply_choice *choice,
-                      struct buf *out) {
+static void responses_put_chunk(const struct reply *reply, const struct reply_choice *choice,
+                                struct buf *out) {
     const struct responses_writing to = {reply, reply->state, out};
     responses_output_read(&to, choice);
 }
@@ -132,29 +133,30 @@ static void responses_drop(void *state) {
     responses_output_fini(state);
 }
 
-static void put_end(const struct reply *reply, struct buf *out) {
+static void responses_put_end(const struct reply *reply, struct buf *out) {
     const struct responses_writing to = {reply, reply->state, out};
-    const char *status = end_status(to.output);
-    put_response_event(&to, status, NULL,
-                       to.output->is_cut ? "response.incomplete" : "response.completed");
+    const char *status = responses_end_status(to.output);
+    responses_put_response_event(&to, status, NULL,
+                                 to.output->is_cut ? "response.incomplete" : "response.completed");
 }
 
-static void put_whole(const struct reply *reply, const struct reply_choice *choices, uint32_t n,
-                      struct buf *out) {
+static void responses_put_whole(const struct reply *reply, const struct reply_choice *choices,
+                                uint32_t n, struct buf *out) {
     struct responses_output output = {0};
     const struct responses_writing to = {reply, &output, NULL};
     (void)n; /* one */
     responses_output_read(&to, &choices[0]);
-    put_response(&to, end_status(&output), NULL, out);
+    responses_put_response(&to, responses_end_status(&output), NULL, out);
     responses_output_fini(&output);
 }
 
 /* Clients look at either event; the response is the last one, as of a stream that ends well. */
-static void put_failure(const struct reply *reply, const struct api_error *error, struct buf *out) {
+static void responses_put_failure(const struct reply *reply, const struct api_error *error,
+                                  struct buf *out) {
     const struct responses_writing to = {reply, reply->state, out};
     const char *field = error->error.field;
     if (!reply->has_begun)
-        put_begin(reply, out);
+        responses_put_begin(reply, out);
     responses_begin_event(&to, "error");
     buf_puts(out, ",\"code\":");
     json_put_string_or_null(out, errors_code(error));
@@ -163,7 +165,7 @@ static void put_failure(const struct reply *reply, const struct api_error *error
     buf_puts(out, ",\"param\":");
     json_put_string_or_null(out, field[0] ? field : NULL);
     responses_end_event(&to);
-    put_response_event(&to, "failed", error, "response.failed");
+    responses_put_response_event(&to, "failed", error, "response.failed");
 }
 
 static bool responses_takes(const char *content_type, bool is_strict) {
@@ -190,11 +192,11 @@ static const struct dialect_writer writer = {
     .id_prefix = "resp_",
     .splits_thoughts = true,
     .state_size = sizeof(struct responses_output),
-    .begin = put_begin,
-    .chunk = put_chunk,
-    .end = put_end,
-    .failed = put_failure,
-    .whole = put_whole,
+    .begin = responses_put_begin,
+    .chunk = responses_put_chunk,
+    .end = responses_put_end,
+    .failed = responses_put_failure,
+    .whole = responses_put_whole,
     .drop = responses_drop,
 };
 

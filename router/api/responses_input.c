@@ -18,7 +18,7 @@ struct responses_talk {
 };
 
 /* What the assistant has said becomes a message. */
-static void end_turn(struct responses_talk *talk) {
+static void responses_end_turn(struct responses_talk *talk) {
     if (!talk->is_saying)
         return;
     buf_putc(talk->out, ',');
@@ -32,18 +32,18 @@ static void end_turn(struct responses_talk *talk) {
 /* How a text is appended: as a part of a chat's message, or its escaped bytes. */
 typedef void put_part_fn(struct span text, struct buf *out);
 
-static void put_part(struct span text, struct buf *out) {
+static void responses_put_part(struct span text, struct buf *out) {
     buf_puts(out, out->data[out->n - 1] == '[' ? "{\"type\":\"text\",\"text\":"
                                                : ",{\"type\":\"text\",\"text\":");
     json_put_string(out, text.bytes, text.n);
     buf_putc(out, '}');
 }
 
-static void put_bytes(struct span text, struct buf *out) {
+static void responses_put_bytes(struct span text, struct buf *out) {
     json_put_text(out, text.bytes, text.n);
 }
 
-static bool is_one_of(struct span type, const char *const *types, size_t n) {
+static bool responses_is_one_of(struct span type, const char *const *types, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (span_is(type, types[i]))
             return true;
@@ -51,8 +51,8 @@ static bool is_one_of(struct span type, const char *const *types, size_t n) {
 }
 
 /* Every part of a list; `name` is the member that has it. */
-static enum status put_parts(const struct json_get *at, const char *name, const json_t *list,
-                             put_part_fn *put, struct buf *out) {
+static enum status responses_put_parts(const struct json_get *at, const char *name,
+                                       const json_t *list, put_part_fn *put, struct buf *out) {
     static const char *const texts[] = {"input_text", "output_text", "text", "reasoning_text",
                                         "summary_text"};
     if (json_array_size(list) > PARTS_MAX)
@@ -68,7 +68,7 @@ static enum status put_parts(const struct json_get *at, const char *name, const 
                                  i);
         TRY(json_need_text(&part, "type", &type));
         bool is_refusal = span_is(type, "refusal");
-        if (!is_refusal && !is_one_of(type, texts, sizeof texts / sizeof *texts))
+        if (!is_refusal && !responses_is_one_of(type, texts, sizeof texts / sizeof *texts))
             return json_get_fail(&part, STATUS_UNSUPPORTED, "type",
                                  "is `%.*s`, which is not served here: the model reads text",
                                  span_shown(type), type.bytes);
@@ -78,7 +78,8 @@ static enum status put_parts(const struct json_get *at, const char *name, const 
     return STATUS_OK;
 }
 
-static enum status need_parts(const struct json_get *at, const char *name, const json_t **value) {
+static enum status responses_need_parts(const struct json_get *at, const char *name,
+                                        const json_t **value) {
     *value = json_get_member(at, name);
     if (!*value)
         return json_get_fail(at, STATUS_INVALID, name, "is missing");
@@ -88,15 +89,16 @@ static enum status need_parts(const struct json_get *at, const char *name, const
 }
 
 /* A string or parts as a chat's content, which ends its message. */
-static enum status close_message(const struct json_get *at, const char *name, struct buf *out) {
+static enum status responses_close_message(const struct json_get *at, const char *name,
+                                           struct buf *out) {
     const json_t *value;
-    TRY(need_parts(at, name, &value));
+    TRY(responses_need_parts(at, name, &value));
     json_put_key(out, "content");
     if (json_is_string(value)) {
         json_put_string(out, json_string_value(value), json_string_length(value));
     } else {
         buf_putc(out, '[');
-        TRY(put_parts(at, name, value, put_part, out));
+        TRY(responses_put_parts(at, name, value, responses_put_part, out));
         buf_putc(out, ']');
     }
     buf_putc(out, '}');
@@ -104,17 +106,19 @@ static enum status close_message(const struct json_get *at, const char *name, st
 }
 
 /* The same as one escaped text. */
-static enum status say_content(const struct json_get *at, const char *name, struct buf *to) {
+static enum status responses_say_content(const struct json_get *at, const char *name,
+                                         struct buf *to) {
     const json_t *value;
-    TRY(need_parts(at, name, &value));
+    TRY(responses_need_parts(at, name, &value));
     if (json_is_array(value))
-        return put_parts(at, name, value, put_bytes, to);
+        return responses_put_parts(at, name, value, responses_put_bytes, to);
     json_put_text(to, json_string_value(value), json_string_length(value));
     return STATUS_OK;
 }
 
 /* A message of one text. */
-static void put_text_message(const char *role, const char *bytes, size_t n, struct buf *out) {
+static void responses_put_text_message(const char *role, const char *bytes, size_t n,
+                                       struct buf *out) {
     buf_printf(out, ",{\"role\":\"%s\",\"content\":", role);
     json_put_string(out, bytes, n);
     buf_putc(out, '}');
@@ -123,30 +127,30 @@ static void put_text_message(const char *role, const char *bytes, size_t n, stru
 /* --- items ---------------------------------------------------------------------------------- */
 
 /* A second text is a message of its own, and so is what stands behind calls. */
-static enum status say_text(const struct json_get *at, struct responses_talk *talk) {
+static enum status responses_say_text(const struct json_get *at, struct responses_talk *talk) {
     if (talk->said.text.n > 0 || talk->said.calls.n > 0)
-        end_turn(talk);
+        responses_end_turn(talk);
     talk->is_saying = true;
-    return say_content(at, "content", &talk->said.text);
+    return responses_say_content(at, "content", &talk->said.text);
 }
 
-static enum status put_message(const struct json_get *at, struct responses_talk *talk) {
+static enum status responses_put_message(const struct json_get *at, struct responses_talk *talk) {
     static const char *const roles[] = {"user", "system", "developer"};
     struct span role = {0};
     TRY(json_need_text(at, "role", &role));
     if (span_is(role, "assistant"))
-        return say_text(at, talk);
-    if (!is_one_of(role, roles, sizeof roles / sizeof *roles))
+        return responses_say_text(at, talk);
+    if (!responses_is_one_of(role, roles, sizeof roles / sizeof *roles))
         return json_get_fail(at, STATUS_INVALID, "role",
                              "must be `user`, `assistant`, `system` or `developer`");
-    end_turn(talk);
+    responses_end_turn(talk);
     buf_puts(talk->out, ",{\"role\":");
     json_put_string(talk->out, role.bytes, role.n);
-    return close_message(at, "content", talk->out);
+    return responses_close_message(at, "content", talk->out);
 }
 
 /* The thought itself, as it was or as our own replies seal it; another server may have left but its summary. */
-static enum status say_thought(const struct json_get *at, struct buf *to) {
+static enum status responses_say_thought(const struct json_get *at, struct buf *to) {
     const size_t n_mark = strlen(RESPONSES_THOUGHT_MARK);
     const json_t *content = NULL, *summary = NULL;
     struct span sealed = {0};
@@ -154,23 +158,23 @@ static enum status say_thought(const struct json_get *at, struct buf *to) {
     TRY(json_get_array(at, "summary", PARTS_MAX, &summary));
     TRY(json_get_text(at, "encrypted_content", SIZE_MAX, &sealed));
     if (json_array_size(content) > 0)
-        return put_parts(at, "content", content, put_bytes, to);
+        return responses_put_parts(at, "content", content, responses_put_bytes, to);
     if (sealed.n >= n_mark && memcmp(sealed.bytes, RESPONSES_THOUGHT_MARK, n_mark) == 0) {
         json_put_text(to, sealed.bytes + n_mark, sealed.n - n_mark);
         return STATUS_OK;
     }
-    return put_parts(at, "summary", summary, put_bytes, to);
+    return responses_put_parts(at, "summary", summary, responses_put_bytes, to);
 }
 
-static enum status put_thought(const struct json_get *at, struct responses_talk *talk) {
+static enum status responses_put_thought(const struct json_get *at, struct responses_talk *talk) {
     if (talk->said.text.n > 0 || talk->said.calls.n > 0)
-        end_turn(talk);
+        responses_end_turn(talk);
     talk->is_saying = true;
-    return say_thought(at, &talk->said.thoughts);
+    return responses_say_thought(at, &talk->said.thoughts);
 }
 
-static enum status put_call(const struct json_get *at, struct responses_talk *talk,
-                            const char *type, const char *member) {
+static enum status responses_put_call(const struct json_get *at, struct responses_talk *talk,
+                                      const char *type, const char *member) {
     struct buf *to = &talk->said.calls;
     struct span id = {0}, name = {0}, text = {0};
     TRY(json_need_text(at, "call_id", &id));
@@ -187,28 +191,28 @@ static enum status put_call(const struct json_get *at, struct responses_talk *ta
     return STATUS_OK;
 }
 
-static enum status put_output(const struct json_get *at, struct responses_talk *talk) {
+static enum status responses_put_output(const struct json_get *at, struct responses_talk *talk) {
     struct span id = {0};
     TRY(json_need_text(at, "call_id", &id));
-    end_turn(talk);
+    responses_end_turn(talk);
     buf_puts(talk->out, ",{\"role\":\"tool\",\"tool_call_id\":");
     json_put_string(talk->out, id.bytes, id.n);
-    return close_message(at, "output", talk->out);
+    return responses_close_message(at, "output", talk->out);
 }
 
-static enum status put_item(const struct json_get *at, struct responses_talk *talk) {
+static enum status responses_put_item(const struct json_get *at, struct responses_talk *talk) {
     struct span type = SPAN("message"); /* which alone may leave it out */
     TRY(json_get_text(at, "type", TEMPLATE_NAME_MAX, &type));
     if (span_is(type, "message"))
-        return put_message(at, talk);
+        return responses_put_message(at, talk);
     if (span_is(type, "reasoning"))
-        return put_thought(at, talk);
+        return responses_put_thought(at, talk);
     if (span_is(type, "function_call"))
-        return put_call(at, talk, "function", "arguments");
+        return responses_put_call(at, talk, "function", "arguments");
     if (span_is(type, "custom_tool_call"))
-        return put_call(at, talk, "custom", "input");
+        return responses_put_call(at, talk, "custom", "input");
     if (span_is(type, "function_call_output") || span_is(type, "custom_tool_call_output"))
-        return put_output(at, talk);
+        return responses_put_output(at, talk);
     return json_get_fail(at, STATUS_UNSUPPORTED, "type",
                          span_is(type, "item_reference")
                              ? "is `%.*s`, and nothing is stored here: send the item itself"
@@ -216,12 +220,13 @@ static enum status put_item(const struct json_get *at, struct responses_talk *ta
                          span_shown(type), type.bytes);
 }
 
-static enum status put_input(const struct json_get *get, struct responses_talk *talk) {
+static enum status responses_put_input(const struct json_get *get, struct responses_talk *talk) {
     const json_t *input = json_get_member(get, "input"), *list = NULL;
     if (!input)
         return json_get_fail(get, STATUS_INVALID, "input", "is missing");
     if (json_is_string(input)) {
-        put_text_message("user", json_string_value(input), json_string_length(input), talk->out);
+        responses_put_text_message("user", json_string_value(input), json_string_length(input),
+                                   talk->out);
         return STATUS_OK;
     }
     if (!json_is_array(input))
@@ -237,19 +242,20 @@ static enum status put_input(const struct json_get *get, struct responses_talk *
         if (!json_is_object(at.object))
             return error_field(get->error, STATUS_INVALID, parent, "`%s` must be an object",
                                parent);
-        TRY(put_item(&at, talk));
+        TRY(responses_put_item(&at, talk));
     }
-    end_turn(talk);
+    responses_end_turn(talk);
     return STATUS_OK;
 }
 
-static enum status put_instructions(const struct json_get *get, struct responses_talk *talk) {
+static enum status responses_put_instructions(const struct json_get *get,
+                                              struct responses_talk *talk) {
     struct span text = {0};
     if (!json_get_member(get, "instructions"))
         return STATUS_OK;
     TRY(json_need_text(get, "instructions", &text));
     if (text.n > 0)
-        put_text_message("system", text.bytes, text.n, talk->out);
+        responses_put_text_message("system", text.bytes, text.n, talk->out);
     return STATUS_OK;
 }
 
@@ -257,9 +263,9 @@ enum status responses_put_messages(const struct json_get *get, struct buf *out) 
     struct responses_talk talk = {.out = out};
     size_t begin = out->n;
     chat_said_init(&talk.said);
-    enum status status = put_instructions(get, &talk);
+    enum status status = responses_put_instructions(get, &talk);
     if (status == STATUS_OK)
-        status = put_input(get, &talk);
+        status = responses_put_input(get, &talk);
     chat_said_fini(&talk.said);
     if (status == STATUS_OK && !out->failed)
         out->data[begin] = '['; /* the first comma */

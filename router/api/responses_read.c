@@ -13,11 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int compare_member(const void *name, const void *member) {
+static int responses_compare_member(const void *name, const void *member) {
     return strcmp(name, ((const struct dialect_member *)member)->name);
 }
 
-static void put_field(const char *name, const json_t *value, struct buf *out) {
+static void responses_put_field(const char *name, const json_t *value, struct buf *out) {
     json_put_key(out, name);
     json_put_value(out, value);
 }
@@ -26,8 +26,8 @@ static void put_field(const char *name, const json_t *value, struct buf *out) {
 
 /* What this API does not name: a field that the chat serves would ask for what this reply has no place for. The rest is
  * the chat's to refuse, or to note by its name alone. */
-static enum status put_unnamed(const struct json_get *get, const char *name, const json_t *value,
-                               struct buf *out) {
+static enum status responses_put_unnamed(const struct json_get *get, const char *name,
+                                         const json_t *value, struct buf *out) {
     const struct field_row *field = field_find(name);
     if (field && (field->served & FIELD_CHAT))
         return json_get_fail(get, STATUS_UNSUPPORTED, name,
@@ -40,18 +40,18 @@ static enum status put_unnamed(const struct json_get *get, const char *name, con
     return STATUS_OK;
 }
 
-static enum status put_fields(const struct json_get *get, struct buf *out) {
+static enum status responses_put_fields(const struct json_get *get, struct buf *out) {
     const char *name;
     json_t *value;
     json_object_foreach((json_t *)get->object, name, value) {
-        const struct dialect_member *row =
-            bsearch(name, responses_members, RESPONSES_MEMBERS, sizeof *row, compare_member);
+        const struct dialect_member *row = bsearch(name, responses_members, RESPONSES_MEMBERS,
+                                                   sizeof *row, responses_compare_member);
         if (json_is_null(value))
             continue;
         if (!row)
-            TRY(put_unnamed(get, name, value, out));
+            TRY(responses_put_unnamed(get, name, value, out));
         else if (row->as)
-            put_field(row->as, value, out);
+            responses_put_field(row->as, value, out);
         else if (responses_use(row) == RESPONSES_REFUSED && !json_is_false(value))
             return json_get_fail(get, STATUS_UNSUPPORTED, name, "%s", row->says);
     }
@@ -61,7 +61,7 @@ static enum status put_fields(const struct json_get *get, struct buf *out) {
 /* --- fields in words of their own ------------------------------------------------------------ */
 
 /* A function as a chat has it; every other tool is the same there. */
-static enum status put_tool(const struct json_get *at, struct buf *out) {
+static enum status responses_put_tool(const struct json_get *at, struct buf *out) {
     static const struct json_put_copy members[] = {
         {.name = "name"}, {.name = "description"}, {.name = "parameters"}, {.name = "strict"}};
     if (template_tool_kind(at->object) != TEMPLATE_TOOL_FUNCTION) {
@@ -78,7 +78,7 @@ static enum status put_tool(const struct json_get *at, struct buf *out) {
     return STATUS_OK;
 }
 
-static enum status put_tools(const struct json_get *get, struct buf *out) {
+static enum status responses_put_tools(const struct json_get *get, struct buf *out) {
     const json_t *list = NULL;
     TRY(json_get_array(get, "tools", TEMPLATE_TOOLS_MAX, &list));
     if (json_array_size(list) == 0)
@@ -90,14 +90,14 @@ static enum status put_tools(const struct json_get *get, struct buf *out) {
         const struct json_get at = {
             .object = json_array_get(list, i), .error = get->error, .parent = parent};
         buf_putc(out, i > 0 ? ',' : '[');
-        TRY(put_tool(&at, out));
+        TRY(responses_put_tool(&at, out));
     }
     buf_putc(out, ']');
     return STATUS_OK;
 }
 
 /* `text.format`, whose schema stands beside its type. */
-static enum status put_format(const struct json_get *get, struct buf *out) {
+static enum status responses_put_format(const struct json_get *get, struct buf *out) {
     static const struct json_put_copy members[] = {
         {.name = "name"}, {.name = "schema"}, {.name = "strict"}};
     struct json_get text, format;
@@ -125,7 +125,7 @@ static enum status put_format(const struct json_get *get, struct buf *out) {
     return STATUS_OK;
 }
 
-static enum status put_reasoning(const struct json_get *get, struct buf *out) {
+static enum status responses_put_reasoning(const struct json_get *get, struct buf *out) {
     struct json_get reasoning;
     struct span effort = {0};
     TRY(json_get_object(get, "reasoning", &reasoning));
@@ -140,7 +140,8 @@ static enum status put_reasoning(const struct json_get *get, struct buf *out) {
 }
 
 /* `include` and `top_logprobs`: what stands beside texts and thoughts. */
-static enum status put_include(const struct json_get *get, struct responses_request *request) {
+static enum status responses_put_include(const struct json_get *get,
+                                         struct responses_request *request) {
     const json_t *list = NULL, *entry;
     int64_t n_top = 0;
     size_t i;
@@ -173,8 +174,8 @@ static enum status responses_check(const struct json_get *get) {
 
 /* --- what the reply repeats ------------------------------------------------------------------ */
 
-static void repeat(const struct json_get *get, const char *name, const char *otherwise,
-                   struct buf *out) {
+static void responses_repeat_member(const struct json_get *get, const char *name,
+                                    const char *otherwise, struct buf *out) {
     const json_t *value = json_get_member(get, name);
     buf_printf(out, "\"%s\":", name);
     if (value)
@@ -185,7 +186,7 @@ static void repeat(const struct json_get *get, const char *name, const char *oth
 }
 
 /* Members of a reply's tools that may not be missing. */
-static void repeat_tool(const json_t *tool, struct buf *out) {
+static void responses_repeat_tool(const json_t *tool, struct buf *out) {
     static const char *const needed[][2] = {{"parameters", ",\"parameters\":null"},
                                             {"strict", ",\"strict\":false"}};
     json_put_value(out, tool);
@@ -198,11 +199,11 @@ static void repeat_tool(const json_t *tool, struct buf *out) {
     buf_putc(out, '}');
 }
 
-static void repeat_tools(const struct json_get *get, struct buf *out) {
+static void responses_repeat_tools(const struct json_get *get, struct buf *out) {
     const json_t *list = json_get_member(get, "tools");
     buf_puts(out, "\"tools\":[");
     for (size_t i = 0; i < json_array_size(list); i++) {
-        repeat_tool(json_array_get(list, i), out);
+        responses_repeat_tool(json_array_get(list, i), out);
         buf_putc(out, ',');
     }
     json_put_close(out, ']');
@@ -210,7 +211,7 @@ static void repeat_tools(const struct json_get *get, struct buf *out) {
 }
 
 /* `text`, with the format that holds. */
-static void repeat_text(const struct json_get *get, struct buf *out) {
+static void responses_repeat_text(const struct json_get *get, struct buf *out) {
     const json_t *text = json_get_member(get, "text"), *format = json_object_get(text, "format");
     const json_t *verbosity = json_object_get(text, "verbosity");
     buf_puts(out, "\"text\":{\"format\":");
@@ -219,34 +220,34 @@ static void repeat_text(const struct json_get *get, struct buf *out) {
     else
         buf_puts(out, "{\"type\":\"text\"}");
     if (verbosity)
-        put_field("verbosity", verbosity, out);
+        responses_put_field("verbosity", verbosity, out);
     buf_puts(out, "},");
 }
 
-static void repeat_all(const struct json_get *get, struct buf *out) {
+static void responses_repeat_all(const struct json_get *get, struct buf *out) {
     static const char *const nullable[] = {"instructions",      "max_output_tokens",
                                            "max_tool_calls",    "prompt_cache_key",
                                            "safety_identifier", "user"};
     for (size_t i = 0; i < sizeof nullable / sizeof *nullable; i++)
-        repeat(get, nullable[i], "null", out);
-    repeat(get, "metadata", "{}", out);
-    repeat(get, "parallel_tool_calls", "true", out);
-    repeat(get, "reasoning", "{\"effort\":null,\"summary\":null}", out);
-    repeat(get, "tool_choice", "\"auto\"", out);
-    repeat(get, "top_logprobs", "0", out);
-    repeat(get, "truncation", "\"disabled\"", out);
-    repeat_text(get, out);
-    repeat_tools(get, out);
+        responses_repeat_member(get, nullable[i], "null", out);
+    responses_repeat_member(get, "metadata", "{}", out);
+    responses_repeat_member(get, "parallel_tool_calls", "true", out);
+    responses_repeat_member(get, "reasoning", "{\"effort\":null,\"summary\":null}", out);
+    responses_repeat_member(get, "tool_choice", "\"auto\"", out);
+    responses_repeat_member(get, "top_logprobs", "0", out);
+    responses_repeat_member(get, "truncation", "\"disabled\"", out);
+    responses_repeat_text(get, out);
+    responses_repeat_tools(get, out);
 }
 
 /* As far as there is room. */
-static void put_repeated(const struct json_get *get, struct buf *out) {
+static void responses_put_repeated(const struct json_get *get, struct buf *out) {
     const struct json_get nothing = {.error = get->error};
-    repeat_all(get, out);
+    responses_repeat_all(get, out);
     if (out->n <= RESPONSES_REPEATED_MAX)
         return;
     buf_truncate(out, 0);
-    repeat_all(&nothing, out);
+    responses_repeat_all(&nothing, out);
 }
 
 enum status responses_read(const json_t *root, struct responses_request *request,
@@ -259,13 +260,13 @@ enum status responses_read(const json_t *root, struct responses_request *request
     TRY(responses_check(&get));
     buf_puts(chat, "{\"messages\":");
     TRY(responses_put_messages(&get, chat));
-    TRY(put_fields(&get, chat));
-    TRY(put_tools(&get, chat));
-    TRY(put_format(&get, chat));
-    TRY(put_reasoning(&get, chat));
-    TRY(put_include(&get, request));
+    TRY(responses_put_fields(&get, chat));
+    TRY(responses_put_tools(&get, chat));
+    TRY(responses_put_format(&get, chat));
+    TRY(responses_put_reasoning(&get, chat));
+    TRY(responses_put_include(&get, request));
     buf_putc(chat, '}');
-    put_repeated(&get, &request->repeated);
+    responses_put_repeated(&get, &request->repeated);
     return buf_status(chat) == STATUS_OK && buf_status(&request->repeated) == STATUS_OK
                ? STATUS_OK
                : error_set(error, STATUS_NOMEM, "no memory for the request");

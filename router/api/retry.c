@@ -15,7 +15,7 @@ void retry_ended(struct retry *retry, uint64_t now_ns) {
     retry->n_ended[at]++;
 }
 
-static uint32_t spread(struct retry *retry, uint64_t estimate_ms) {
+static uint32_t retry_spread(struct retry *retry, uint64_t estimate_ms) {
     uint64_t ms = estimate_ms < RETRY_MS_MIN   ? RETRY_MS_MIN
                   : estimate_ms > RETRY_MS_MAX ? RETRY_MS_MAX
                                                : estimate_ms;
@@ -32,14 +32,14 @@ uint32_t retry_busy_ms(struct retry *retry, uint64_t now_ns, uint32_t n_queued) 
     if (window_ms > RETRY_WINDOW_S * 1000)
         window_ms = RETRY_WINDOW_S * 1000;
     if (n_ended == 0)
-        return spread(retry, window_ms); /* not in this time, so perhaps in as long again */
-    return spread(retry, n_queued * window_ms / n_ended);
+        return retry_spread(retry, window_ms); /* not in this time, so perhaps in as long again */
+    return retry_spread(retry, n_queued * window_ms / n_ended);
 }
 
 uint32_t retry_closed_ms(struct retry *retry, uint64_t now_ns) {
     if (retry->refusing_ns == 0)
         retry->refusing_ns = now_ns;
-    return spread(retry, (now_ns - retry->refusing_ns) / NS_PER_MS);
+    return retry_spread(retry, (now_ns - retry->refusing_ns) / NS_PER_MS);
 }
 
 void retry_open(struct retry *retry) {

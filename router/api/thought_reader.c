@@ -16,12 +16,12 @@ void thought_reader_fini(struct thought_reader *reader) {
     buf_fini(&reader->held);
 }
 
-static bool is_line_end(char c) {
+static bool thought_reader_is_line_end(char c) {
     return c == '\n' || c == '\r';
 }
 
 /* How many bytes at the end of the text could begin the mark. */
-static size_t begun(struct span mark, const char *text, size_t n) {
+static size_t thought_reader_begun(struct span mark, const char *text, size_t n) {
     size_t length = mark.n - 1 < n ? mark.n - 1 : n;
     while (length > 0 && memcmp(text + n - length, mark.bytes, length) != 0)
         length--;
@@ -29,11 +29,11 @@ static size_t begun(struct span mark, const char *text, size_t n) {
 }
 
 /* Blanks, then the opening mark, or this is no thought. False: more must come to tell. */
-static bool read_begin(struct thought_reader *reader, bool is_last) {
+static bool thought_reader_read_begin(struct thought_reader *reader, bool is_last) {
     const struct span mark = reader->format->mark;
     const char *text = reader->held.data;
     size_t at = 0, n = reader->held.n;
-    while (at < n && (is_line_end(text[at]) || text[at] == ' '))
+    while (at < n && (thought_reader_is_line_end(text[at]) || text[at] == ' '))
         at++;
     size_t common = n - at < mark.n ? n - at : mark.n;
     bool fits = memcmp(text + at, mark.bytes, common) == 0;
@@ -47,16 +47,17 @@ static bool read_begin(struct thought_reader *reader, bool is_last) {
 }
 
 /* Up to the closing mark. False: it has not come yet. */
-static bool read_within(struct thought_reader *reader, bool is_last, struct buf *thought) {
+static bool thought_reader_read_within(struct thought_reader *reader, bool is_last,
+                                       struct buf *thought) {
     const struct span mark = reader->format->end_mark;
     size_t begin = 0, n = reader->held.n;
     const char *text = reader->held.data;
     const char *hit = memmem(text, n, mark.bytes, mark.n);
-    size_t end = hit ? (size_t)(hit - text) : is_last ? n : n - begun(mark, text, n);
-    while (!reader->has_said && begin < end && is_line_end(text[begin]))
+    size_t end = hit ? (size_t)(hit - text) : is_last ? n : n - thought_reader_begun(mark, text, n);
+    while (!reader->has_said && begin < end && thought_reader_is_line_end(text[begin]))
         begin++;
     size_t behind = end;
-    while (end > begin && is_line_end(text[end - 1]))
+    while (end > begin && thought_reader_is_line_end(text[end - 1]))
         end--;
     reader->has_said |= end > begin;
     buf_append(thought, text + begin, end - begin);
@@ -68,9 +69,10 @@ static bool read_within(struct thought_reader *reader, bool is_last, struct buf 
     return hit != NULL;
 }
 
-static void read_behind(struct thought_reader *reader) {
+static void thought_reader_read_behind(struct thought_reader *reader) {
     size_t n = 0;
-    while (n < reader->held.n && n < reader->n_skip && is_line_end(reader->held.data[n]))
+    while (n < reader->held.n && n < reader->n_skip &&
+           thought_reader_is_line_end(reader->held.data[n]))
         n++;
     if (reader->n_skip != SIZE_MAX)
         reader->n_skip -= n;
@@ -90,11 +92,11 @@ enum status thought_read(struct thought_reader *reader, struct span text, bool i
     reader->n_read += text.n;
     if (buf_status(held) != STATUS_OK || held->n == 0)
         return buf_status(held);
-    bool goes_on = reader->place != THOUGHT_BEFORE || read_begin(reader, is_last);
+    bool goes_on = reader->place != THOUGHT_BEFORE || thought_reader_read_begin(reader, is_last);
     if (goes_on && reader->place == THOUGHT_WITHIN)
-        goes_on = read_within(reader, is_last, thought);
+        goes_on = thought_reader_read_within(reader, is_last, thought);
     if (goes_on && reader->place == THOUGHT_BEHIND)
-        read_behind(reader);
+        thought_reader_read_behind(reader);
     if (reader->place == THOUGHT_OVER) {
         buf_append(rest, held->data, held->n);
         buf_fini(held);

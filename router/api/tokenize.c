@@ -5,8 +5,8 @@
 #include "router/api/json_put.h"
 #include "router/api/openai.h"
 
-static enum status parse_tokenize(const struct span *body, const struct ask_limits *limits,
-                                  struct ask *ask, struct api_error *error) {
+static enum status api_parse_tokenize(const struct span *body, const struct ask_limits *limits,
+                                      struct ask *ask, struct api_error *error) {
     TRY(ask_read_json(body, ask, error));
     const json_t *root = ask->body;
     struct json_get get = {.object = root, .error = &error->error};
@@ -22,7 +22,7 @@ static enum status parse_tokenize(const struct span *body, const struct ask_limi
     return STATUS_OK;
 }
 
-static void put_tokens(const struct reply *reply, struct buf *out) {
+static void api_put_tokenized(const struct reply *reply, struct buf *out) {
     const struct ids *ids = &reply->ask->prompts[0].ids;
     buf_puts(out, "{\"count\":");
     json_put_int(out, (int64_t)ids->n);
@@ -44,8 +44,8 @@ static void put_tokens(const struct reply *reply, struct buf *out) {
     buf_puts(out, "]}");
 }
 
-static enum status parse_detokenize(const struct span *body, const struct ask_limits *limits,
-                                    struct ask *ask, struct api_error *error) {
+static enum status api_parse_detokenize(const struct span *body, const struct ask_limits *limits,
+                                        struct ask *ask, struct api_error *error) {
     TRY(ask_read_json(body, ask, error));
     struct json_get get = {.object = ask->body, .error = &error->error};
     TRY(fields_model(&get, limits, error));
@@ -60,7 +60,7 @@ static enum status parse_detokenize(const struct span *body, const struct ask_li
     return fields_ids(&get, "tokens", tokens, limits->n_tokens, &ask->prompts[0].ids);
 }
 
-static void put_text(const struct reply *reply, struct buf *out) {
+static void api_put_detokenized(const struct reply *reply, struct buf *out) {
     struct buf text;
     buf_init(&text, 0);
     if (reply_spell(reply, &text) == STATUS_OK) {
@@ -120,8 +120,8 @@ static const struct dialect_about about_detokenize = {
 };
 
 const struct dialect dialect_tokenize =
-    DIALECT_ASK("tokenize", "/tokenize", openai_form, parse_tokenize, .reply = put_tokens,
-                .about = &about_tokenize);
+    DIALECT_ASK("tokenize", "/tokenize", openai_form, api_parse_tokenize,
+                .reply = api_put_tokenized, .about = &about_tokenize);
 const struct dialect dialect_detokenize =
-    DIALECT_ASK("detokenize", "/detokenize", openai_form, parse_detokenize, .reply = put_text,
-                .about = &about_detokenize);
+    DIALECT_ASK("detokenize", "/detokenize", openai_form, api_parse_detokenize,
+                .reply = api_put_detokenized, .about = &about_detokenize);

@@ -40,7 +40,7 @@ bool tool_reader_is_for(const struct ask *ask) {
     return ask->calls || ask->thoughts;
 }
 
-static enum status open_parts(struct tool_reader *reader, const struct ask *ask) {
+static enum status tool_reader_open_parts(struct tool_reader *reader, const struct ask *ask) {
     reader->calls = ask->calls;
     reader->hides_thoughts = ask->hides_thoughts;
     if (ask->thoughts)
@@ -65,7 +65,7 @@ enum status tool_reader_new(const struct ask *ask, struct tool_reader **reader) 
     buf_init(&made->said, 0);
     buf_init(&made->pieces, 0);
     buf_init(&made->input, 0);
-    enum status status = open_parts(made, ask);
+    enum status status = tool_reader_open_parts(made, ask);
     if (status != STATUS_OK) {
         tool_reader_free(made);
         return status;
@@ -92,8 +92,8 @@ void tool_reader_free(struct tool_reader *reader) {
     free(reader);
 }
 
-static void add_piece(struct tool_reader *reader, enum tool_piece_kind kind, const char *bytes,
-                      size_t n) {
+static void tool_reader_add_piece(struct tool_reader *reader, enum tool_piece_kind kind,
+                                  const char *bytes, size_t n) {
     uint32_t call = reader->n_calls > 0 ? reader->n_calls - 1 : 0;
     const struct tool_piece piece = {.kind = kind,
                                      .call = call,
@@ -106,25 +106,25 @@ static void add_piece(struct tool_reader *reader, enum tool_piece_kind kind, con
     buf_append(&reader->pieces, &piece, sizeof piece);
 }
 
-static bool is_blank(char c) {
+static bool tool_reader_is_blank(char c) {
     return c == ' ' || c == '\n' || c == '\t' || c == '\r';
 }
 
 /* All but the blanks at its end, which may stand before a call. */
-static void add_content(struct tool_reader *reader, const char *bytes, size_t n) {
+static void tool_reader_add_content(struct tool_reader *reader, const char *bytes, size_t n) {
     size_t end = n;
-    while (end > 0 && is_blank(bytes[end - 1]))
+    while (end > 0 && tool_reader_is_blank(bytes[end - 1]))
         end--;
     if (end > 0 && reader->blanks.n > 0) {
-        add_piece(reader, TOOL_PIECE_CONTENT, reader->blanks.data, reader->blanks.n);
+        tool_reader_add_piece(reader, TOOL_PIECE_CONTENT, reader->blanks.data, reader->blanks.n);
         buf_clear(&reader->blanks);
     }
-    add_piece(reader, TOOL_PIECE_CONTENT, bytes, end);
+    tool_reader_add_piece(reader, TOOL_PIECE_CONTENT, bytes, end);
     buf_append(&reader->blanks, bytes + end, n - end);
 }
 
 /* What an escape stands for. The grammar lets only whole ones come, none of them half of a pair. */
-static void take_escape(struct tool_reader *reader) {
+static void tool_reader_take_escape(struct tool_reader *reader) {
     static const char letters[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
     char kind = reader->escape[1], digits[5] = "", bytes[4];
     const char *letter = strchr(letters, kind);
@@ -138,7 +138,7 @@ static void take_escape(struct tool_reader *reader) {
 }
 
 /* A part of a JSON string, its quotes too. */
-static void add_input(struct tool_reader *reader, const char *bytes, size_t n) {
+static void tool_reader_add_input(struct tool_reader *reader, const char *bytes, size_t n) {
     buf_clear(&reader->input);
     for (size_t i = 0; i < n; i++) {
         if (reader->n_escape > 0 || bytes[i] == '\\')
@@ -146,9 +146,9 @@ static void add_input(struct tool_reader *reader, const char *bytes, size_t n) {
         else if (bytes[i] != '"')
             buf_putc(&reader->input, bytes[i]);
         if (reader->n_escape == (reader->n_escape > 1 && reader->escape[1] == 'u' ? 6 : 2))
-            take_escape(reader);
+            tool_reader_take_escape(reader);
     }
-    add_piece(reader, TOOL_PIECE_ARGUMENTS, reader->input.data, reader->input.n);
+    tool_reader_add_piece(reader, TOOL_PIECE_ARGUMENTS, reader->input.data, reader->input.n);
 }
 
 /* A run of the answer. */
@@ -160,7 +160,7 @@ static void tool_reader_take(struct tool_reader *reader, const struct grammar_sp
         buf_append(&reader->head, bytes, n);
     if (strcmp(region, TOOLS_CONTENT) == 0) {
         buf_clear(&reader->head); /* of what stands before a text, nothing is shown */
-        add_content(reader, bytes, n);
+        tool_reader_add_content(reader, bytes, n);
     } else if (strcmp(region, TOOLS_NAME) == 0 || strcmp(region, TOOLS_CUSTOM) == 0) {
         reader->is_custom = strcmp(region, TOOLS_CUSTOM) == 0;
         buf_append(&reader->name, bytes, n);
@@ -170,20 +170,20 @@ static void tool_reader_take(struct tool_reader *reader, const struct grammar_sp
         reader->is_open = true;
         reader->in_arguments = false;
         reader->arguments = (struct tool_arguments){0};
-        add_piece(reader, TOOL_PIECE_NAME, reader->name.data, reader->name.n);
+        tool_reader_add_piece(reader, TOOL_PIECE_NAME, reader->name.data, reader->name.n);
         buf_clear(&reader->name);
         reader->n_escape = 0;
     }
     bool is_input = strcmp(region, TOOLS_INPUT) == 0;
     if (is_input || strcmp(region, TOOLS_RAW) == 0 || strcmp(region, TOOLS_ARGUMENTS) == 0) {
         if (is_input)
-            add_input(reader, bytes, n);
+            tool_reader_add_input(reader, bytes, n);
         else
-            add_piece(reader, TOOL_PIECE_ARGUMENTS, bytes, n);
+            tool_reader_add_piece(reader, TOOL_PIECE_ARGUMENTS, bytes, n);
         reader->is_open = !span->ends;
         reader->in_arguments = true;
     } else if (tool_arguments_take(&reader->arguments, region, bytes, n, &reader->json)) {
-        add_piece(reader, TOOL_PIECE_ARGUMENTS, reader->json.data, reader->json.n);
+        tool_reader_add_piece(reader, TOOL_PIECE_ARGUMENTS, reader->json.data, reader->json.n);
         buf_clear(&reader->json);
         reader->is_open = !tool_arguments_whole(&reader->arguments);
     } else if (reader->in_arguments) { /* their end was told without the byte behind it */
@@ -195,7 +195,7 @@ static void tool_reader_take(struct tool_reader *reader, const struct grammar_sp
 
 /* A run at the end of an answer that was cut, which only the grammar's first reading puts there. What may have been the tag behind a
  * value is none of the value. */
-static void take_doubtful(struct tool_reader *reader, const struct grammar_span *span) {
+static void tool_reader_take_doubtful(struct tool_reader *reader, const struct grammar_span *span) {
     const char *region = span->region ? span->region : "";
     if (strcmp(region, TOOLS_TEXT) == 0 || strcmp(region, TOOLS_RAW) == 0) {
         buf_consume(&reader->pending, (size_t)(span->end - span->begin));
@@ -206,36 +206,36 @@ static void take_doubtful(struct tool_reader *reader, const struct grammar_span 
 }
 
 /* From here on all is content, and so is a call that has not begun. */
-static void give_up(struct tool_reader *reader) {
+static void tool_reader_give_up(struct tool_reader *reader) {
     if (reader->n_calls == 0 && reader->head.n > 0)
-        add_content(reader, reader->head.data, reader->head.n);
+        tool_reader_add_content(reader, reader->head.data, reader->head.n);
     buf_clear(&reader->name);
     grammar_state_free(reader->state);
     reader->state = NULL;
 }
 
 /* More of what is said where calls may be. */
-static void push_called(struct tool_reader *reader, struct span text, bool is_last) {
+static void tool_reader_push_called(struct tool_reader *reader, struct span text, bool is_last) {
     struct grammar_span span;
     size_t n_followed = 0;
     buf_append(&reader->pending, text.bytes, text.n);
     if (reader->state && grammar_follow(reader->state, text, &n_followed) != STATUS_OK) {
         while (grammar_next_span(reader->state, true, &span))
             tool_reader_take(reader, &span);
-        give_up(reader);
+        tool_reader_give_up(reader);
     }
     while (reader->state && grammar_next_span(reader->state, false, &span))
         tool_reader_take(reader, &span);
     while (reader->state && is_last && grammar_next_span(reader->state, true, &span))
-        take_doubtful(reader, &span);
+        tool_reader_take_doubtful(reader, &span);
     if ((is_last || !reader->state) && reader->pending.n > 0) {
-        add_content(reader, reader->pending.data, reader->pending.n);
+        tool_reader_add_content(reader, reader->pending.data, reader->pending.n);
         buf_clear(&reader->pending);
     }
     if (is_last && reader->state && grammar_may_end(reader->state))
         reader->is_open = false; /* nothing stands behind the arguments in some formats */
     if (is_last && reader->n_calls == 0)
-        add_piece(reader, TOOL_PIECE_CONTENT, reader->blanks.data, reader->blanks.n);
+        tool_reader_add_piece(reader, TOOL_PIECE_CONTENT, reader->blanks.data, reader->blanks.n);
     if (is_last)
         buf_clear(&reader->blanks);
 }
@@ -247,13 +247,14 @@ enum status tool_reader_push(struct tool_reader *reader, struct span text, bool 
         buf_clear(&reader->proper);
         TRY(thought_read(&reader->thoughts, text, is_last, &reader->thought, &reader->proper));
         if (!reader->hides_thoughts)
-            add_piece(reader, TOOL_PIECE_REASONING, reader->thought.data, reader->thought.n);
+            tool_reader_add_piece(reader, TOOL_PIECE_REASONING, reader->thought.data,
+                                  reader->thought.n);
         said = (struct span){reader->proper.n > 0 ? reader->proper.data : "", reader->proper.n};
     }
     if (reader->calls)
-        push_called(reader, said, is_last);
+        tool_reader_push_called(reader, said, is_last);
     else
-        add_piece(reader, TOOL_PIECE_CONTENT, said.bytes, said.n);
+        tool_reader_add_piece(reader, TOOL_PIECE_CONTENT, said.bytes, said.n);
     bool whole =
         buf_status(&reader->pending) == STATUS_OK && buf_status(&reader->blanks) == STATUS_OK &&
         buf_status(&reader->name) == STATUS_OK && buf_status(&reader->head) == STATUS_OK &&

@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* A name stands in JSON as it is. */
-static bool is_name(struct span name) {
+static bool tools_is_name(struct span name) {
     for (size_t i = 0; i < name.n; i++) {
         char c = name.bytes[i];
         bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
@@ -22,26 +22,26 @@ static bool is_name(struct span name) {
     return name.n > 0;
 }
 
-static struct tool *find(const struct toolbox *box, struct span name) {
+static struct tool *tools_find(const struct toolbox *box, struct span name) {
     for (size_t i = 0; i < box->n; i++)
         if (box->all[i].name.n == name.n && memcmp(box->all[i].name.bytes, name.bytes, name.n) == 0)
             return &box->all[i];
     return NULL;
 }
 
-static enum status read_name(const struct json_get *get, const struct toolbox *box,
-                             struct span *name) {
+static enum status tools_read_name(const struct json_get *get, const struct toolbox *box,
+                                   struct span *name) {
     TRY(json_get_text(get, "name", TOOLS_NAME_MAX, name));
-    if (!is_name(*name))
+    if (!tools_is_name(*name))
         return json_get_fail(get, STATUS_INVALID, "name",
                              "must be 1 to %d letters, digits, or of _ - . : /", TOOLS_NAME_MAX);
-    return find(box, *name)
+    return tools_find(box, *name)
                ? json_get_fail(get, STATUS_INVALID, "name", "is the name of an earlier tool, too")
                : STATUS_OK;
 }
 
 /* A function whose members stand beside `type`, as another of OpenAI's protocols has them, is one that no template can show. */
-static enum status check_function(const struct json_get *get) {
+static enum status tools_check_function(const struct json_get *get) {
     const bool is_flat = template_tool_kind(get->object) == TEMPLATE_TOOL_FUNCTION &&
                          !json_get_member(get, "function") && json_get_member(get, "name");
     return is_flat ? json_get_fail(get, STATUS_INVALID, "function",
@@ -51,7 +51,7 @@ static enum status check_function(const struct json_get *get) {
                    : STATUS_OK;
 }
 
-static enum status read_function(const struct json_get *get, struct toolbox *box) {
+static enum status tools_read_function(const struct json_get *get, struct toolbox *box) {
     struct tool tool = {0};
     struct json_get function;
     char parent[64];
@@ -60,7 +60,7 @@ static enum status read_function(const struct json_get *get, struct toolbox *box
     function.parent = parent;
     if (!function.object)
         return json_get_fail(get, STATUS_INVALID, "function", "is missing");
-    TRY(read_name(&function, box, &tool.name));
+    TRY(tools_read_name(&function, box, &tool.name));
     TRY(json_get_bool(&function, "strict", &tool.strict));
     tool.parameters = json_get_member(&function, "parameters");
     if (tool.parameters && !json_is_object(tool.parameters))
@@ -70,7 +70,7 @@ static enum status read_function(const struct json_get *get, struct toolbox *box
 }
 
 /* {"type": "grammar", "grammar": {"syntax": ..., "definition": ...}}, or both in the object itself. */
-static enum status read_grammar(const struct json_get *format, struct grammar_part *part) {
+static enum status tools_read_grammar(const struct json_get *format, struct grammar_part *part) {
     struct json_get inner;
     struct span syntax = {0};
     char parent[80];
@@ -88,7 +88,7 @@ static enum status read_grammar(const struct json_get *format, struct grammar_pa
 }
 
 /* What a custom tool's text must be of; any text where it says nothing. */
-static enum status read_format(const struct json_get *custom, struct grammar_part *part) {
+static enum status tools_read_format(const struct json_get *custom, struct grammar_part *part) {
     struct json_get format;
     struct span type = SPAN("text");
     char parent[72];
@@ -98,15 +98,15 @@ static enum status read_format(const struct json_get *custom, struct grammar_par
     format.parent = parent;
     TRY(json_get_text(&format, "type", 64, &type));
     if (span_is(type, "grammar"))
-        return read_grammar(&format, part);
+        return tools_read_grammar(&format, part);
     return span_is(type, "text")
                ? STATUS_OK
                : json_get_fail(&format, STATUS_INVALID, "type", "must be `text` or `grammar`");
 }
 
 /* Where the tool has a grammar, it is compiled later, with all else (format_check). */
-static enum status note_input(const struct json_get *custom, struct ask *ask,
-                              const struct grammar_part *part) {
+static enum status tools_note_input(const struct json_get *custom, struct ask *ask,
+                                    const struct grammar_part *part) {
     struct ask_input *input = arena_alloc(&ask->arena, sizeof *input);
     const struct ask_input **last = &ask->inputs;
     if (!input)
@@ -120,7 +120,8 @@ static enum status note_input(const struct json_get *custom, struct ask *ask,
 }
 
 /* {"type": "custom", "custom": {"name": ..., "format": ...}}, or both in the object itself. */
-static enum status read_custom(const struct json_get *get, struct ask *ask, struct toolbox *box) {
+static enum status tools_read_custom(const struct json_get *get, struct ask *ask,
+                                     struct toolbox *box) {
     struct json_get custom = {
         .object = template_tool_custom(get->object), .error = get->error, .parent = get->parent};
     struct tool tool = {0};
@@ -131,21 +132,22 @@ static enum status read_custom(const struct json_get *get, struct ask *ask, stru
     snprintf(parent, sizeof parent, "%s.custom", get->parent);
     if (custom.object != get->object)
         custom.parent = parent;
-    TRY(read_name(&custom, box, &tool.name));
-    TRY(read_format(&custom, &parts[1]));
+    TRY(tools_read_name(&custom, box, &tool.name));
+    TRY(tools_read_format(&custom, &parts[1]));
     parts[0] = (struct grammar_part){
         .kind = GRAMMAR_JSON_STRING, .region = SPAN(TOOLS_INPUT), .parts = &parts[1], .n = 1};
     tool.input = &parts[0];
     box->all[box->n++] = tool;
-    return parts[1].kind == GRAMMAR_UNTIL ? STATUS_OK : note_input(&custom, ask, tool.input);
+    return parts[1].kind == GRAMMAR_UNTIL ? STATUS_OK : tools_note_input(&custom, ask, tool.input);
 }
 
-static enum status read_tool(const struct json_get *get, struct ask *ask, struct toolbox *box) {
+static enum status tools_read_tool(const struct json_get *get, struct ask *ask,
+                                   struct toolbox *box) {
     switch (template_tool_kind(get->object)) {
     case TEMPLATE_TOOL_FUNCTION:
-        return read_function(get, box);
+        return tools_read_function(get, box);
     case TEMPLATE_TOOL_CUSTOM:
-        return read_custom(get, ask, box);
+        return tools_read_custom(get, ask, box);
     case TEMPLATE_TOOL_HOSTED:
         return STATUS_OK;
     default:
@@ -154,37 +156,38 @@ static enum status read_tool(const struct json_get *get, struct ask *ask, struct
 }
 
 /* `box`: NULL where the tools are only shown to the model, and what holds for such is all that is read. */
-static enum status read_each(const struct json_get *get, const json_t *list, struct ask *ask,
-                             struct toolbox *box) {
+static enum status tools_read_each(const struct json_get *get, const json_t *list, struct ask *ask,
+                                   struct toolbox *box) {
     for (size_t i = 0; i < json_array_size(list); i++) {
         char parent[32];
         snprintf(parent, sizeof parent, "tools[%zu]", i);
         const struct json_get inner = {
             .object = json_array_get(list, i), .error = get->error, .parent = parent};
-        TRY(check_function(&inner));
+        TRY(tools_check_function(&inner));
         if (box)
-            TRY(read_tool(&inner, ask, box));
+            TRY(tools_read_tool(&inner, ask, box));
     }
     return STATUS_OK;
 }
 
-static enum status read_tools(const struct json_get *get, struct ask *ask, struct toolbox *box) {
+static enum status tools_read_list(const struct json_get *get, struct ask *ask,
+                                   struct toolbox *box) {
     const json_t *list = NULL;
     TRY(json_get_array(get, "tools", TEMPLATE_TOOLS_MAX, &list));
     size_t n = json_array_size(list);
     box->all = arena_alloc(&ask->arena, (n > 0 ? n : 1) * sizeof *box->all);
-    return box->all ? read_each(get, list, ask, box) : errors_no_memory(get->error);
+    return box->all ? tools_read_each(get, list, ask, box) : errors_no_memory(get->error);
 }
 
 /* The tool that `of` names may be called. */
-static enum status allow(const struct json_get *of, const char *field, struct toolbox *box) {
+static enum status tools_allow(const struct json_get *of, const char *field, struct toolbox *box) {
     struct span type = {0}, name = {0};
     struct json_get inner;
     enum template_tool_kind kind = template_tool_kind(of->object);
     TRY(json_get_text(of, "type", 64, &type));
     TRY(json_get_object(of, kind == TEMPLATE_TOOL_CUSTOM ? "custom" : "function", &inner));
     TRY(json_get_text(inner.object ? &inner : of, "name", TOOLS_NAME_MAX, &name));
-    struct tool *tool = name.bytes ? find(box, name) : NULL;
+    struct tool *tool = name.bytes ? tools_find(box, name) : NULL;
     if (kind == TEMPLATE_TOOL_HOSTED)
         return error_field(of->error, STATUS_INVALID, field,
                            "`%s` is of type `%.*s`, and such tools are left out here; it can name "
@@ -201,7 +204,7 @@ static enum status allow(const struct json_get *of, const char *field, struct to
 }
 
 /* {"type": "allowed_tools", "allowed_tools": {"mode": ..., "tools": [...]}}, or both in the object itself. */
-static enum status read_allowed(const struct json_get *choice, struct toolbox *box) {
+static enum status tools_read_allowed(const struct json_get *choice, struct toolbox *box) {
     struct json_get inner;
     struct span mode = SPAN("auto");
     const json_t *list = NULL;
@@ -218,31 +221,31 @@ static enum status read_allowed(const struct json_get *choice, struct toolbox *b
     for (size_t i = 0; i < json_array_size(list); i++) {
         const struct json_get of = {
             .object = json_array_get(list, i), .error = choice->error, .parent = "tool_choice"};
-        TRY(allow(&of, "tool_choice", box));
+        TRY(tools_allow(&of, "tool_choice", box));
     }
     return STATUS_OK;
 }
 
-static void allow_all(struct toolbox *box) {
+static void tools_allow_all(struct toolbox *box) {
     for (size_t i = 0; i < box->n; i++)
         box->all[i].allowed = true;
 }
 
-static enum status read_choice(const struct json_get *get, const json_t *choice,
-                               struct toolbox *box) {
+static enum status tools_read_choice(const struct json_get *get, const json_t *choice,
+                                     struct toolbox *box) {
     struct json_get inner = {.object = choice, .error = get->error, .parent = "tool_choice"};
     struct span word = SPAN("auto"), type = {0};
     if (json_is_object(choice)) {
         TRY(json_get_text(&inner, "type", 64, &type));
         if (span_is(type, "allowed_tools"))
-            return read_allowed(&inner, box);
+            return tools_read_allowed(&inner, box);
         box->required = true;
         box->several = false;
-        return allow(&inner, "tool_choice", box);
+        return tools_allow(&inner, "tool_choice", box);
     }
     if (choice)
         TRY(json_get_text(get, "tool_choice", 64, &word));
-    allow_all(box);
+    tools_allow_all(box);
     box->required = span_is(word, "required");
     if (!box->required && !span_is(word, "auto"))
         return json_get_fail(get, STATUS_INVALID, "tool_choice",
@@ -254,7 +257,7 @@ static enum status read_choice(const struct json_get *get, const json_t *choice,
 }
 
 /* What is left out is to be logged. A kind is as long as a name in the log may be. */
-static enum status note_left_out(const struct json_get *get, struct ask *ask) {
+static enum status tools_note_left_out(const struct json_get *get, struct ask *ask) {
     const json_t *list = json_get_member(get, "tools");
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *tool = json_array_get(list, i);
@@ -280,12 +283,12 @@ enum status tools_read(const struct json_get *get, const struct ask_limits *limi
     const struct grammar_part *form = ask->format;
     const json_t *choice = json_get_member(get, "tool_choice");
     bool none = json_is_string(choice) && strcmp(json_string_value(choice), "none") == 0;
-    TRY(note_left_out(get, ask));
+    TRY(tools_note_left_out(get, ask));
     TRY(json_get_bool(get, "parallel_tool_calls", &box.several));
     if (ask->only_tokens || none) /* tools are shown to the model, and not called */
-        return read_each(get, json_get_member(get, "tools"), ask, NULL);
-    TRY(read_tools(get, ask, &box));
-    TRY(read_choice(get, choice, &box));
+        return tools_read_each(get, json_get_member(get, "tools"), ask, NULL);
+    TRY(tools_read_list(get, ask, &box));
+    TRY(tools_read_choice(get, choice, &box));
     if (box.n == 0)
         return STATUS_OK;
     if (!box.format)

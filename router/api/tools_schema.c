@@ -15,30 +15,33 @@ static const char *const told[] = {"title",      "description", "default",   "ex
 static const char *const definitions[] = {"$defs", "definitions", NULL};
 static const char *const titles[] = {"$schema", "$id", NULL};
 
-static bool is_one_of(const char *name, const char *const *names) {
+static bool tools_schema_is_one_of(const char *name, const char *const *names) {
     for (; *names; names++)
         if (strcmp(name, *names) == 0)
             return true;
     return false;
 }
 
-static const char *find_other(const json_t *schema, const char *const *known, bool is_root) {
+static const char *tools_schema_find_other(const json_t *schema, const char *const *known,
+                                           bool is_root) {
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)schema, key, value) {
-        bool is_of_root = is_root && (is_one_of(key, definitions) || is_one_of(key, titles));
-        if (!is_of_root && !is_one_of(key, known) && !is_one_of(key, told))
+        bool is_of_root = is_root && (tools_schema_is_one_of(key, definitions) ||
+                                      tools_schema_is_one_of(key, titles));
+        if (!is_of_root && !tools_schema_is_one_of(key, known) &&
+            !tools_schema_is_one_of(key, told))
             return key;
     }
     return NULL;
 }
 
 const char *tools_schema_other(const json_t *schema, const char *const *known) {
-    return find_other(schema, known, false);
+    return tools_schema_find_other(schema, known, false);
 }
 
 const char *tools_schema_other_of_root(const json_t *schema, const char *const *known) {
-    return find_other(schema, known, true);
+    return tools_schema_find_other(schema, known, true);
 }
 
 const json_t *tools_schema_pointed(const json_t *root, const char *to) {
@@ -54,18 +57,20 @@ const json_t *tools_schema_pointed(const json_t *root, const char *to) {
 
 enum place { IN_SCHEMA, IN_NAMED_SCHEMAS, IN_VALUE };
 
-static enum place place_of(enum place place, const char *key) {
+static enum place tools_schema_place_of(enum place place, const char *key) {
     static const char *const maps[] = {"properties", "patternProperties", "dependentSchemas", NULL};
     static const char *const values[] = {"enum", "const", "required", "type", NULL};
     if (place == IN_NAMED_SCHEMAS)
         return IN_SCHEMA;
-    if (place == IN_VALUE || is_one_of(key, values))
+    if (place == IN_VALUE || tools_schema_is_one_of(key, values))
         return IN_VALUE;
-    return is_one_of(key, maps) || is_one_of(key, definitions) ? IN_NAMED_SCHEMAS : IN_SCHEMA;
+    return tools_schema_is_one_of(key, maps) || tools_schema_is_one_of(key, definitions)
+               ? IN_NAMED_SCHEMAS
+               : IN_SCHEMA;
 }
 
 /* The value, without what is only for readers where it is a schema. */
-static void put_schema(const json_t *value, enum place place, struct buf *out) {
+static void tools_schema_put_one(const json_t *value, enum place place, struct buf *out) {
     const char *key;
     json_t *entry;
     size_t i;
@@ -73,14 +78,14 @@ static void put_schema(const json_t *value, enum place place, struct buf *out) {
         bool any = false;
         buf_putc(out, '{');
         json_object_foreach((json_t *)(uintptr_t)value, key, entry) {
-            if (place == IN_SCHEMA && is_one_of(key, told))
+            if (place == IN_SCHEMA && tools_schema_is_one_of(key, told))
                 continue;
             if (any)
                 buf_putc(out, ',');
             any = true;
             json_put_string(out, key, strlen(key));
             buf_putc(out, ':');
-            put_schema(entry, place_of(place, key), out);
+            tools_schema_put_one(entry, tools_schema_place_of(place, key), out);
         }
         buf_putc(out, '}');
     } else if (json_is_array(value)) {
@@ -88,7 +93,7 @@ static void put_schema(const json_t *value, enum place place, struct buf *out) {
         json_array_foreach((json_t *)(uintptr_t)value, i, entry) {
             if (i > 0)
                 buf_putc(out, ',');
-            put_schema(entry, place, out);
+            tools_schema_put_one(entry, place, out);
         }
         buf_putc(out, ']');
     } else if (json_is_string(value)) {
@@ -103,8 +108,9 @@ static void put_schema(const json_t *value, enum place place, struct buf *out) {
 }
 
 /* A schema that points into the root's definitions takes them along; its own go before. */
-static void put_with_definitions(const json_t *schema, const json_t *root, struct buf *out) {
-    put_schema(schema, IN_SCHEMA, out);
+static void tools_schema_put_with_definitions(const json_t *schema, const json_t *root,
+                                              struct buf *out) {
+    tools_schema_put_one(schema, IN_SCHEMA, out);
     for (const char *const *name = definitions; *name; name++) {
         const json_t *map = json_object_get(root, *name);
         if (!json_is_object(schema) || !map || json_object_get(schema, *name) ||
@@ -114,14 +120,14 @@ static void put_with_definitions(const json_t *schema, const json_t *root, struc
         buf_puts(out, json_object_size(schema) > 0 ? "," : "");
         json_put_string(out, *name, strlen(*name));
         buf_putc(out, ':');
-        put_schema(map, IN_NAMED_SCHEMAS, out);
+        tools_schema_put_one(map, IN_NAMED_SCHEMAS, out);
         buf_putc(out, '}');
     }
 }
 
 /* Whether a schema of all arguments lists them and leaves open whether others may come. A call's arguments go to a function by
  * name, which takes no others. Beside other words about an object's members it cannot be told what else is meant to come. */
-static bool lists_arguments(const json_t *schema) {
+static bool tools_schema_lists_arguments(const json_t *schema) {
     static const char *const words[] = {"additionalProperties",
                                         "unevaluatedProperties",
                                         "patternProperties",
@@ -146,7 +152,7 @@ static bool lists_arguments(const json_t *schema) {
     if (!json_is_object(properties))
         return false;
     json_object_foreach((json_t *)(uintptr_t)schema, key, value) {
-        if (is_one_of(key, words))
+        if (tools_schema_is_one_of(key, words))
             return false;
     }
     json_array_foreach((json_t *)(uintptr_t)required, i, name) {
@@ -161,8 +167,8 @@ enum status tools_schema_part(struct ask *ask, const json_t *schema, const json_
                               bool lenient, struct grammar_part *part) {
     struct buf text;
     buf_init(&text, GRAMMAR_PACKED_MAX);
-    put_with_definitions(schema, root, &text);
-    if (buf_status(&text) == STATUS_OK && !root && lists_arguments(schema)) {
+    tools_schema_put_with_definitions(schema, root, &text);
+    if (buf_status(&text) == STATUS_OK && !root && tools_schema_lists_arguments(schema)) {
         text.n--; /* the bracket */
         buf_puts(&text, ",\"additionalProperties\":false}");
     }

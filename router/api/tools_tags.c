@@ -10,27 +10,27 @@
 /* --- values -------------------------------------------------------------------------------- */
 
 /* A text that can stand by itself. */
-static bool is_plain(const json_t *value, struct span end) {
+static bool tools_tags_is_plain(const json_t *value, struct span end) {
     return json_is_string(value) && json_string_length(value) > 0 &&
            !memmem(json_string_value(value), json_string_length(value), end.bytes, end.n);
 }
 
 /* Texts of `enum` or `const` (n); 0: it says none, or others, too. */
-static size_t count_texts(const json_t *schema, struct span end) {
+static size_t tools_tags_count_texts(const json_t *schema, struct span end) {
     const json_t *list = json_object_get(schema, "enum"), *only = json_object_get(schema, "const");
     json_t *value;
     size_t i;
     if (only)
-        return !list && is_plain(only, end) ? 1 : 0;
+        return !list && tools_tags_is_plain(only, end) ? 1 : 0;
     json_array_foreach((json_t *)(uintptr_t)list, i, value) {
-        if (!is_plain(value, end))
+        if (!tools_tags_is_plain(value, end))
             return 0;
     }
     return json_array_size(list);
 }
 
-static enum status put_texts(struct ask *ask, const json_t *schema, size_t n,
-                             struct grammar_part *part) {
+static enum status tools_tags_put_texts(struct ask *ask, const json_t *schema, size_t n,
+                                        struct grammar_part *part) {
     const json_t *list = json_object_get(schema, "enum"), *only = json_object_get(schema, "const");
     struct span *texts = arena_alloc(&ask->arena, n * sizeof *texts);
     if (!texts)
@@ -44,8 +44,9 @@ static enum status put_texts(struct ask *ask, const json_t *schema, size_t n,
     return STATUS_OK;
 }
 
-static enum status put_value(struct ask *ask, const struct toolbox *box, const struct tool *tool,
-                             const json_t *schema, struct grammar_part *part) {
+static enum status tools_tags_put_value(struct ask *ask, const struct toolbox *box,
+                                        const struct tool *tool, const json_t *schema,
+                                        struct grammar_part *part) {
     static const char *const known[] = {"type", "enum", "const", NULL};
     const struct span end = box->format->tags.end_value;
     const json_t *itself = tools_parameters_follow(schema, tool->parameters),
@@ -53,12 +54,12 @@ static enum status put_value(struct ask *ask, const struct toolbox *box, const s
     bool is_text = json_is_string(type) && strcmp(json_string_value(type), "string") == 0;
     bool is_listed = json_object_get(itself, "enum") || json_object_get(itself, "const");
     bool any = box->loose && !tool->strict;
-    size_t n_texts = !type || is_text ? count_texts(itself, end) : 0;
+    size_t n_texts = !type || is_text ? tools_tags_count_texts(itself, end) : 0;
     if ((is_text || n_texts > 0) && (is_listed ? n_texts > 0 : true) &&
         !(tool->strict && tools_schema_other(itself, known))) {
         *part =
             (struct grammar_part){.kind = GRAMMAR_UNTIL, .text = end, .region = SPAN(TOOLS_TEXT)};
-        return n_texts > 0 && !any ? put_texts(ask, itself, n_texts, part) : STATUS_OK;
+        return n_texts > 0 && !any ? tools_tags_put_texts(ask, itself, n_texts, part) : STATUS_OK;
     }
     if (!schema || any)
         *part = (struct grammar_part){.kind = GRAMMAR_JSON_SCHEMA, .text = SPAN("{}")};
@@ -70,9 +71,10 @@ static enum status put_value(struct ask *ask, const struct toolbox *box, const s
 
 /* --- parameters ---------------------------------------------------------------------------- */
 
-static enum status put_parameter(struct ask *ask, const struct toolbox *box,
-                                 const struct tool *tool, const struct tools_parameter *parameter,
-                                 struct grammar_part *part) {
+static enum status tools_tags_put_parameter(struct ask *ask, const struct toolbox *box,
+                                            const struct tool *tool,
+                                            const struct tools_parameter *parameter,
+                                            struct grammar_part *part) {
     const struct tool_tags *tags = &box->format->tags;
     struct grammar_part *own = form_array(ask, 6);
     if (!own)
@@ -81,7 +83,7 @@ static enum status put_parameter(struct ask *ask, const struct toolbox *box,
     own[1] = form_text(span_of(parameter->name));
     own[1].region = SPAN(TOOLS_PARAMETER);
     own[2] = form_text(tags->before_value);
-    TRY(put_value(ask, box, tool, parameter->schema, &own[3]));
+    TRY(tools_tags_put_value(ask, box, tool, parameter->schema, &own[3]));
     own[4] = form_text(tags->behind_value);
     own[5] = form_list(GRAMMAR_SEQUENCE, own, 5);
     *part = parameter->must_come ? own[5] : form_maybe(&own[5]);
@@ -97,7 +99,7 @@ enum status tools_tags_part(struct ask *ask, const struct toolbox *box, const st
     if (!all)
         return STATUS_NOMEM;
     for (size_t i = 0; i < n; i++)
-        TRY(put_parameter(ask, box, tool, &list[i], &all[i]));
+        TRY(tools_tags_put_parameter(ask, box, tool, &list[i], &all[i]));
     all[n] = form_text(box->format->tags.end);
     all[n].region = SPAN(TOOLS_END);
     *part = form_list(GRAMMAR_SEQUENCE, all, n + 1);

@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* Every prompt leaves room for one token of an answer, if there is to be one. */
-static bool check_lengths(struct call *call) {
+static bool admission_check_lengths(struct call *call) {
     struct ask *ask = &call->ask;
     const char *field = ask->is_chat ? "messages" : "prompt";
     for (uint32_t i = 0; i < ask->n_prompts; i++) {
@@ -34,7 +34,7 @@ static bool check_lengths(struct call *call) {
 }
 
 /* The echoed prompt is the beginning of the choice's text. */
-static enum status echo_prompt(struct call *call, struct sequence *sequence) {
+static enum status admission_echo_prompt(struct call *call, struct sequence *sequence) {
     struct detokenizer detokenizer;
     detokenizer_init(&detokenizer, call->ask.skip_special);
     for (uint32_t i = 0; i < sequence->n_prompt; i++)
@@ -43,18 +43,18 @@ static enum status echo_prompt(struct call *call, struct sequence *sequence) {
     return detokenizer_flush(&detokenizer, &sequence->text);
 }
 
-static enum status make_sequence(struct call *call, struct sequence *sequence,
-                                 const struct ids *prompt, uint32_t max_new) {
+static enum status admission_make_sequence(struct call *call, struct sequence *sequence,
+                                           const struct ids *prompt, uint32_t max_new) {
     sequence->tokens = reallocarray(NULL, prompt->n + max_new, sizeof *sequence->tokens);
     if (!sequence->tokens)
         return STATUS_NOMEM;
     memcpy(sequence->tokens, prompt->at, prompt->n * sizeof *prompt->at);
     sequence->n_prompt = (uint32_t)prompt->n;
-    return call->ask.echo ? echo_prompt(call, sequence) : STATUS_OK;
+    return call->ask.echo ? admission_echo_prompt(call, sequence) : STATUS_OK;
 }
 
 /* What was asked for, or the default; an answer ends where the context does. */
-static uint32_t max_new_of(const struct call *call, uint32_t at) {
+static uint32_t admission_max_new_of(const struct call *call, uint32_t at) {
     const struct ask *ask = &call->ask;
     uint32_t rest = call->reply.context - (uint32_t)ask->prompts[at / ask->n_choices].ids.n;
     uint32_t wanted = ask->has_max_new ? ask->sampling.max_new : ask->max_new;
@@ -62,11 +62,11 @@ static uint32_t max_new_of(const struct call *call, uint32_t at) {
     return is_bounded && wanted < rest ? wanted : rest;
 }
 
-static struct request_spec spec_of(const struct call *call, uint32_t at) {
+static struct request_spec admission_spec_of(const struct call *call, uint32_t at) {
     const struct ask *ask = &call->ask;
     const struct sequence *sequence = &call->sequences[at];
     const struct prefix_hashes *hashes = &call->hashes[at / ask->n_choices];
-    uint32_t max_new = max_new_of(call, at);
+    uint32_t max_new = admission_max_new_of(call, at);
     struct request_spec spec = {
         .user = sequence->user,
         .tokens = sequence->tokens,
@@ -88,7 +88,7 @@ static struct request_spec spec_of(const struct call *call, uint32_t at) {
 }
 
 /* All sequences or none. */
-static enum status ask_core(struct call *call) {
+static enum status admission_ask_core(struct call *call) {
     uint32_t n = call->n_sequences;
     struct request_spec *specs = calloc(n, sizeof *specs);
     uint64_t *requests = calloc(n, sizeof *requests);
@@ -96,7 +96,7 @@ static enum status ask_core(struct call *call) {
     for (uint32_t i = 0; status == STATUS_OK && i < n; i++) {
         status = call_take_number(call->serving->calls, &call->sequences[i]);
         if (status == STATUS_OK)
-            specs[i] = spec_of(call, i);
+            specs[i] = admission_spec_of(call, i);
     }
     if (status == STATUS_OK) {
         /* Alive before the call, because their ends may come before it returns. */
@@ -120,7 +120,7 @@ static enum status take_tokens(struct call *call) {
     for (uint32_t i = 0; i < call->ask.n_prompts; i++)
         n += call->ask.prompts[i].ids.n;
     for (uint32_t i = 0; i < call->n_sequences; i++)
-        n += max_new_of(call, i);
+        n += admission_max_new_of(call, i);
     struct api_error *error = &call->error;
     if (!call->quota || quota_take_tokens(call->quota, clock_now_ns(), n, &call->n_taken,
                                           &error->retry_ms) == STATUS_OK)
@@ -134,7 +134,7 @@ static enum status take_tokens(struct call *call) {
 }
 
 /* Nothing is to be generated: echoes alone. */
-static void end_at_once(struct call *call) {
+static void admission_end_at_once(struct call *call) {
     for (uint32_t i = 0; i < call->n_sequences; i++)
         call->sequences[i].end = (struct request_end){.kind = END_DONE, .finish = FINISH_LENGTH};
     call_note(call);
@@ -142,19 +142,20 @@ static void end_at_once(struct call *call) {
 
 /* A deadline may have passed while the prompt was tokenized: the core would look at it only at its
  * next timer, and a worker may be faster. */
-static enum status admit_all(struct call *call) {
+static enum status admission_admit_all(struct call *call) {
     const struct ask *ask = &call->ask;
     if (call->deadline_ns != 0 && clock_now_ns() >= call->deadline_ns)
         return STATUS_TIMEOUT;
     for (uint32_t i = 0; i < call->n_sequences; i++)
-        TRY(make_sequence(call, &call->sequences[i], &ask->prompts[i / ask->n_choices].ids,
-                          max_new_of(call, i)));
-    if (max_new_of(call, 0) == 0) {
-        end_at_once(call);
+        TRY(admission_make_sequence(call, &call->sequences[i],
+                                    &ask->prompts[i / ask->n_choices].ids,
+                                    admission_max_new_of(call, i)));
+    if (admission_max_new_of(call, 0) == 0) {
+        admission_end_at_once(call);
         return STATUS_OK;
     }
     TRY(take_tokens(call));
-    return ask_core(call);
+    return admission_ask_core(call);
 }
 
 void admission_run(struct call *call) {
@@ -162,7 +163,7 @@ void admission_run(struct call *call) {
     struct serving *serving = call->serving;
     if (!call->dialect->writer)
         return; /* it needs no tokens but the prompt's */
-    if (!check_lengths(call))
+    if (!admission_check_lengths(call))
         return;
     uint64_t ns = call->ask.timeout_ns;
     if (ns == 0 || (serving->deadline_ns > 0 && serving->deadline_ns < ns))
@@ -195,7 +196,7 @@ void admission_run(struct call *call) {
         else if (text_model(serving->text)->template.has_metadata)
             text_stream_skip_metadata(&sequence->stream, reads_line);
     }
-    enum status status = admit_all(call);
+    enum status status = admission_admit_all(call);
     if (status != STATUS_OK) {
         call_refuse(call, status);
         return;

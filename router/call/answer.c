@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-static bool has_stop_id(const struct sampling *sampling, uint32_t id) {
+static bool answer_has_stop_id(const struct sampling *sampling, uint32_t id) {
     for (uint32_t i = 0; i < sampling->n_stop_ids; i++)
         if (sampling->stop_ids[i] == id)
             return true;
@@ -16,22 +16,22 @@ static bool has_stop_id(const struct sampling *sampling, uint32_t id) {
 }
 
 /* Is this the token that ended the answer by itself? Its text is not a part of it. */
-static bool is_end_token(const struct sequence *sequence, uint32_t index) {
+static bool answer_is_end_token(const struct sequence *sequence, uint32_t index) {
     return !sequence->alive && sequence->end.kind == END_DONE &&
            sequence->end.finish == FINISH_STOP && sequence->stop < 0 &&
            index + 1 == sequence->n_emitted;
 }
 
-static enum status read_token(const struct answer *answer, struct sequence *sequence) {
+static enum status answer_read_token(const struct answer *answer, struct sequence *sequence) {
     uint32_t index = sequence->n_read++;
-    if (is_end_token(sequence, index) && !answer->ask->include_stop)
+    if (answer_is_end_token(sequence, index) && !answer->ask->include_stop)
         return STATUS_OK;
     return text_stream_push(&sequence->stream, sequence->tokens[sequence->n_prompt + index],
                             &sequence->text, &sequence->stop);
 }
 
 /* A stop string matched: what the worker sent beyond it never was. */
-static void stop_here(const struct answer *answer, struct sequence *sequence) {
+static void answer_stop_here(const struct answer *answer, struct sequence *sequence) {
     sequence->n_emitted = sequence->n_read;
     if (sequence->alive)
         router_stop(answer->core, clock_now_ns(), sequence->request, sequence->n_read);
@@ -39,11 +39,11 @@ static void stop_here(const struct answer *answer, struct sequence *sequence) {
     sequence->end.finish = FINISH_STOP;
 }
 
-static enum status read_tokens(const struct answer *answer, struct sequence *sequence) {
+static enum status answer_read_tokens(const struct answer *answer, struct sequence *sequence) {
     while (sequence->n_read < sequence->n_emitted && sequence->stop < 0)
-        TRY(read_token(answer, sequence));
+        TRY(answer_read_token(answer, sequence));
     if (sequence->stop >= 0) {
-        stop_here(answer, sequence);
+        answer_stop_here(answer, sequence);
         return STATUS_OK;
     }
     if (!sequence->alive && sequence->end.kind == END_DONE)
@@ -52,7 +52,8 @@ static enum status read_tokens(const struct answer *answer, struct sequence *seq
 }
 
 /* What the text read so far says of an answer that has parts. `ends`: it is all. */
-static enum status read_parts(const struct answer *answer, struct sequence *sequence, bool ends) {
+static enum status answer_read_parts(const struct answer *answer, struct sequence *sequence,
+                                     bool ends) {
     const struct span text = {sequence->text.n > 0 ? sequence->text.data : "", sequence->text.n};
     if (!tool_reader_is_for(answer->ask))
         return STATUS_OK;
@@ -64,14 +65,15 @@ static enum status read_parts(const struct answer *answer, struct sequence *sequ
 }
 
 /* Is there something of the answer to show? */
-static bool says_something(const struct sequence *sequence) {
+static bool answer_says_something(const struct sequence *sequence) {
     uint32_t n = 0;
     if (sequence->reader)
         (void)tool_reader_pieces(sequence->reader, &n);
     return n > 0 || sequence->text.n > 0;
 }
 
-static struct reply_choice describe(const struct answer *answer, const struct sequence *sequence) {
+static struct reply_choice answer_describe_choice(const struct answer *answer,
+                                                  const struct sequence *sequence) {
     uint32_t from = sequence->n_written;
     return (struct reply_choice){
         .index = (uint32_t)(sequence - answer->sequences),
@@ -87,8 +89,8 @@ static struct reply_choice describe(const struct answer *answer, const struct se
     };
 }
 
-static void describe_end(const struct answer *answer, const struct sequence *sequence,
-                         struct reply_choice *choice) {
+static void answer_describe_end(const struct answer *answer, const struct sequence *sequence,
+                                struct reply_choice *choice) {
     const struct ask *ask = answer->ask;
     choice->has_ended = true;
     choice->finish = sequence->end.finish;
@@ -96,12 +98,12 @@ static void describe_end(const struct answer *answer, const struct sequence *seq
         choice->stop_string = ask->stops[sequence->stop];
     } else if (sequence->end.finish == FINISH_STOP && sequence->n_read > 0) {
         uint32_t last = sequence->tokens[sequence->n_prompt + sequence->n_read - 1];
-        choice->stopped_by_id = has_stop_id(&ask->sampling, last);
+        choice->stopped_by_id = answer_has_stop_id(&ask->sampling, last);
         choice->stop_id = last;
     }
 }
 
-static void written(const struct answer *answer, struct sequence *sequence) {
+static void answer_written_text(const struct answer *answer, struct sequence *sequence) {
     if (answer->ask->sampling.want_logprobs && !answer->ask->is_chat)
         for (uint32_t i = sequence->n_written; i < sequence->n_read; i++)
             sequence->text_offset +=
@@ -115,7 +117,7 @@ static void written(const struct answer *answer, struct sequence *sequence) {
 
 /* In how many tokens it thinks: up to that which is the closing mark. Where other tokens spell the mark, or a part of their
  * text is none of the answer's, that is left open. */
-static void count_thought(const struct answer *answer, const struct sequence *sequence) {
+static void answer_count_thought(const struct answer *answer, const struct sequence *sequence) {
     struct reply *reply = answer->reply;
     const struct tokenizer *tokenizer = reply->tokenizer;
     uint64_t n_thought = 0, n_bytes = 0;
@@ -136,30 +138,30 @@ static void count_thought(const struct answer *answer, const struct sequence *se
 }
 
 /* The events of one sequence: what it says now, and its end. */
-static enum status write_events(const struct answer *answer, struct sequence *sequence,
-                                struct buf *out) {
+static enum status answer_write_events(const struct answer *answer, struct sequence *sequence,
+                                       struct buf *out) {
     const struct dialect_writer *writer = answer->dialect->writer;
     bool ends = !sequence->alive && sequence->end.kind == END_DONE;
     bool has_news = sequence->n_read > sequence->n_written;
     bool shows_ids =
         writer->shows_ids || answer->ask->return_token_ids || answer->ask->sampling.want_logprobs;
     bool has_first = sequence->is_first && (has_news || ends);
-    TRY(read_parts(answer, sequence, ends));
-    bool says = says_something(sequence) || has_first || (shows_ids && has_news);
+    TRY(answer_read_parts(answer, sequence, ends));
+    bool says = answer_says_something(sequence) || has_first || (shows_ids && has_news);
     if ((says || ends) && !answer->reply->has_begun && writer->begin)
         writer->begin(answer->reply, out);
     answer->reply->has_begun |= says || ends;
     if (says && (!ends || writer->splits_end)) {
-        struct reply_choice choice = describe(answer, sequence);
+        struct reply_choice choice = answer_describe_choice(answer, sequence);
         writer->chunk(answer->reply, &choice, out);
-        written(answer, sequence);
+        answer_written_text(answer, sequence);
     }
     if (ends) {
-        struct reply_choice choice = describe(answer, sequence);
-        describe_end(answer, sequence, &choice);
+        struct reply_choice choice = answer_describe_choice(answer, sequence);
+        answer_describe_end(answer, sequence, &choice);
         writer->chunk(answer->reply, &choice, out);
-        written(answer, sequence);
-        count_thought(answer, sequence);
+        answer_written_text(answer, sequence);
+        answer_count_thought(answer, sequence);
     }
     return STATUS_OK;
 }
@@ -171,10 +173,10 @@ enum status answer_read(const struct answer *answer, struct buf *out) {
         uint32_t n_before = sequence->n_read;
         if (sequence->ended)
             continue;
-        if (read_tokens(answer, sequence) != STATUS_OK)
+        if (answer_read_tokens(answer, sequence) != STATUS_OK)
             status = STATUS_CORRUPT;
         answer->reply->n_completion_tokens += sequence->n_read - n_before;
-        if (answer->ask->stream && write_events(answer, sequence, out) != STATUS_OK)
+        if (answer->ask->stream && answer_write_events(answer, sequence, out) != STATUS_OK)
             status = STATUS_CORRUPT;
         sequence->ended = !sequence->alive;
     }
@@ -204,13 +206,13 @@ enum status answer_whole(const struct answer *answer, struct buf *out) {
     if (!choices)
         return STATUS_NOMEM;
     for (uint32_t i = 0; i < answer->n_sequences; i++) {
-        if (read_parts(answer, &answer->sequences[i], true) != STATUS_OK) {
+        if (answer_read_parts(answer, &answer->sequences[i], true) != STATUS_OK) {
             free(choices);
             return STATUS_NOMEM;
         }
-        choices[i] = describe(answer, &answer->sequences[i]);
-        describe_end(answer, &answer->sequences[i], &choices[i]);
-        count_thought(answer, &answer->sequences[i]);
+        choices[i] = answer_describe_choice(answer, &answer->sequences[i]);
+        answer_describe_end(answer, &answer->sequences[i], &choices[i]);
+        answer_count_thought(answer, &answer->sequences[i]);
     }
     answer->dialect->writer->whole(answer->reply, choices, answer->n_sequences, out);
     free(choices);

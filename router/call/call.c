@@ -13,7 +13,7 @@ void call_fail(struct call *call, enum status status, const char *code, const ch
 }
 
 /* The workers of now cannot hold one of the call's prompts. */
-static void too_long(struct call *call) {
+static void call_too_long(struct call *call) {
     size_t longest = 0;
     if (call->failed)
         return;
@@ -35,7 +35,7 @@ void call_refuse(struct call *call, enum status status) {
         call_fail(call, status, NULL, serving_no_worker(call->serving, text, sizeof text));
         break;
     case STATUS_LIMIT:
-        too_long(call);
+        call_too_long(call);
         break;
     case STATUS_TIMEOUT:
         call_fail(call, status, NULL, "The deadline passed before the answer was complete");

@@ -27,7 +27,7 @@ static void give_quota(const struct call *call) {
     quota_give(call->quota);
 }
 
-static void free_call(struct call *call) {
+static void calls_free_call(struct call *call) {
     struct calls *calls = call->serving->calls;
     ASSERT(!call->working);
     if (call->quota)
@@ -67,18 +67,18 @@ static void calls_flush(void *user) {
         struct call *call = list_entry(list_first(&calls->noted), struct call, link);
         list_remove(&call->link);
         if (stages_advance(call))
-            free_call(call);
+            calls_free_call(call);
     }
 }
 
-static void on_gone(struct exchange *exchange) {
+static void calls_on_gone(struct exchange *exchange) {
     struct call *call = exchange->user;
     call->client.state = CLIENT_GONE;
     call->client.exchange = 0;
     call_note(call);
 }
 
-static void on_drained(struct exchange *exchange) {
+static void calls_on_drained(struct exchange *exchange) {
     struct call *call = exchange->user;
     if (call->client.state == CLIENT_BLOCKED)
         call->client.state = CLIENT_STREAMS;
@@ -87,7 +87,7 @@ static void on_drained(struct exchange *exchange) {
 
 /* https://www.w3.org/TR/trace-context/: "00-", 32 hex digits, 16, 2, with dashes between. What is
  * not that is nobody's trace. */
-static void read_trace(struct call *call, const char *value) {
+static void calls_read_trace(struct call *call, const char *value) {
     static const char form[] = "hh-hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh-hhhhhhhhhhhhhhhh-hh";
     _Static_assert(sizeof form == sizeof call->traceparent, "as long as a valid one");
     if (!value || strlen(value) != sizeof form - 1)
@@ -99,7 +99,7 @@ static void read_trace(struct call *call, const char *value) {
 }
 
 /* "30" or "0.5": seconds. */
-static enum status read_timeout(struct call *call, const char *value) {
+static enum status calls_read_timeout(struct call *call, const char *value) {
     char *end = NULL;
     double s = value ? strtod(value, &end) : 0;
     if (!value)
@@ -113,11 +113,11 @@ static enum status read_timeout(struct call *call, const char *value) {
 }
 
 /* What any dialect's request may have, then the dialect's own. */
-static enum status read_headers(struct call *call, const struct exchange *exchange) {
-    read_trace(call, exchange_header(exchange, "traceparent"));
+static enum status calls_read_headers(struct call *call, const struct exchange *exchange) {
+    calls_read_trace(call, exchange_header(exchange, "traceparent"));
     if (call->dialect->headers)
         TRY(call->dialect->headers(exchange, &call->ask, &call->error));
-    return read_timeout(call, exchange_header(exchange, "x-request-timeout"));
+    return calls_read_timeout(call, exchange_header(exchange, "x-request-timeout"));
 }
 
 void calls_begin(struct serving *serving, struct exchange *exchange, const struct dialect *dialect,
@@ -161,7 +161,7 @@ void calls_begin(struct serving *serving, struct exchange *exchange, const struc
                                  .created = clock_unix_s(),
                                  .context = serving_context(serving),
                                  .state = state};
-    enum status status = read_headers(call, exchange);
+    enum status status = calls_read_headers(call, exchange);
     if (status != STATUS_OK)
         call_fail(call, status, call->error.code, NULL);
     serving_fingerprint(serving, call->reply.fingerprint);
@@ -169,18 +169,18 @@ void calls_begin(struct serving *serving, struct exchange *exchange, const struc
     snprintf(call->reply.id, sizeof call->reply.id, "%s%016" PRIx64,
              dialect->writer ? dialect->writer->id_prefix : "", random_next(&serving->random));
     exchange->user = call;
-    exchange->gone = on_gone;
-    exchange->drained = on_drained;
+    exchange->gone = calls_on_gone;
+    exchange->drained = calls_on_drained;
     if (stages_advance(call))
-        free_call(call);
+        calls_free_call(call);
 }
 
-static struct sequence *find_sequence(const struct calls *calls, uint64_t user) {
+static struct sequence *calls_find_sequence(const struct calls *calls, uint64_t user) {
     ASSERT(user < calls->n_max && calls->sequences[user]);
     return calls->sequences[user];
 }
 
-static bool keep_logprobs(struct sequence *sequence, const struct token_run *run) {
+static bool calls_keep_logprobs(struct sequence *sequence, const struct token_run *run) {
     uint32_t need = run->first_index + run->n_tokens;
     if (need > sequence->logprobs_size) {
         uint32_t size = need < 16 ? 16 : need > UINT32_MAX / 2 ? need : need * 2;
@@ -196,10 +196,10 @@ static bool keep_logprobs(struct sequence *sequence, const struct token_run *run
 }
 
 void calls_tokens(struct calls *calls, uint64_t user, const struct token_run *run) {
-    struct sequence *sequence = find_sequence(calls, user);
+    struct sequence *sequence = calls_find_sequence(calls, user);
     struct call *call = sequence->call;
     ASSERT(run->first_index == sequence->n_emitted);
-    if (call->ask.sampling.want_logprobs && !keep_logprobs(sequence, run))
+    if (call->ask.sampling.want_logprobs && !calls_keep_logprobs(sequence, run))
         call_fail(call, STATUS_NOMEM, NULL, "no memory for the logprobs");
     uint64_t now_ns = clock_now_ns();
     if (call->first_token_ns == 0) {
@@ -214,7 +214,7 @@ void calls_tokens(struct calls *calls, uint64_t user, const struct token_run *ru
 }
 
 void calls_end(struct calls *calls, uint64_t user, const struct request_end *end) {
-    struct sequence *sequence = find_sequence(calls, user);
+    struct sequence *sequence = calls_find_sequence(calls, user);
     ASSERT(sequence->alive);
     sequence->alive = false;
     sequence->end = *end;
@@ -224,7 +224,7 @@ void calls_end(struct calls *calls, uint64_t user, const struct request_end *end
 }
 
 const char *calls_id(const struct calls *calls, uint64_t user) {
-    return find_sequence(calls, user)->call->reply.id;
+    return calls_find_sequence(calls, user)->call->reply.id;
 }
 
 void calls_abort(struct calls *calls, const struct dialect *dialect, struct span name) {
@@ -273,7 +273,7 @@ void calls_free(struct calls *calls) {
         if (exchange)
             exchange->gone = NULL;
         call_cancel(call);
-        free_call(call);
+        calls_free_call(call);
     }
     loop_kick_remove(&calls->kick);
     free(calls->sequences);

@@ -13,7 +13,7 @@
 #define KEEP_BYTES  512u /* events of a token fit; a stream keeps no larger buffer between them */
 
 /* What lets the page that asked read the answer, behind the n headers that are there. */
-static unsigned add_origin(const struct client *client, struct header *headers, unsigned n) {
+static unsigned client_add_origin(const struct client *client, struct header *headers, unsigned n) {
     if (!client->origin)
         return n;
     headers[n++] = (struct header){"Vary", "Origin"};
@@ -22,7 +22,7 @@ static unsigned add_origin(const struct client *client, struct header *headers, 
     return n;
 }
 
-static void begin_stream(struct client *client) {
+static void client_begin_stream(struct client *client) {
     const struct dialect_form *form = client->form;
     struct header headers[HEADERS_MAX];
     ASSERT(form->n_stream_headers <= DIALECT_HEADERS_MAX);
@@ -32,7 +32,7 @@ static void begin_stream(struct client *client) {
                                    .content_type = form->stream_type,
                                    .headers = headers,
                                    .n_headers =
-                                       add_origin(client, headers, form->n_stream_headers)};
+                                       client_add_origin(client, headers, form->n_stream_headers)};
     exchange_begin_stream(client->exchanges, client->exchange, &reply);
     client->state = CLIENT_STREAMS;
 }
@@ -43,7 +43,7 @@ enum status client_send(struct client *client) {
         return STATUS_OK;
     TRY(buf_status(pending));
     if (client->state == CLIENT_WAITS)
-        begin_stream(client);
+        client_begin_stream(client);
     client->told_ns = clock_now_ns();
     if (exchange_write(client->exchanges, client->exchange, pending->data, pending->n) ==
         STATUS_BUSY)
@@ -56,7 +56,7 @@ enum status client_send(struct client *client) {
 }
 
 /* From here on it may leave as it likes. */
-static void let_go(struct client *client) {
+static void client_let_go(struct client *client) {
     struct exchange *exchange = exchange_find(client->exchanges, client->exchange);
     if (exchange)
         exchange->gone = NULL;
@@ -68,11 +68,11 @@ void client_reply(struct client *client, unsigned status, const char *content_ty
     struct exchange_reply reply = {.status = status,
                                    .content_type = content_type,
                                    .headers = headers,
-                                   .n_headers = add_origin(client, headers, 0),
+                                   .n_headers = client_add_origin(client, headers, 0),
                                    .body_buf = body,
                                    .trailers = client->form->trailers,
                                    .n_trailers = client->form->n_trailers};
-    let_go(client);
+    client_let_go(client);
     exchange_reply(client->exchanges, client->exchange, &reply);
 }
 
@@ -97,21 +97,21 @@ void client_refuse(struct client *client, struct serving *serving, const struct 
     struct exchange_reply reply = {.status = refusal.http,
                                    .content_type = client->form->content_type,
                                    .headers = headers,
-                                   .n_headers = add_origin(client, headers, n),
+                                   .n_headers = client_add_origin(client, headers, n),
                                    .body_buf = &body};
-    let_go(client);
+    client_let_go(client);
     exchange_reply(client->exchanges, client->exchange, &reply);
     buf_fini(&body);
 }
 
 void client_end(struct client *client) {
-    let_go(client);
+    client_let_go(client);
     exchange_end(client->exchanges, client->exchange, client->form->trailers,
                  client->form->n_trailers);
 }
 
 /* Where a good stream has trailers, a failed one says there what a refusal says in its head. */
-static void end_failed(struct client *client, const struct api_error *error) {
+static void client_end_failed(struct client *client, const struct api_error *error) {
     struct buf body;
     struct dialect_refusal refusal = {.body = &body};
     buf_init(&body, 0);
@@ -123,9 +123,9 @@ static void end_failed(struct client *client, const struct api_error *error) {
 
 void client_fail(struct client *client, const struct api_error *error) {
     struct buf *out = &client->pending;
-    let_go(client);
+    client_let_go(client);
     if (exchange_write(client->exchanges, client->exchange, out->data, out->n) == STATUS_OK)
-        end_failed(client, error);
+        client_end_failed(client, error);
     else
         exchange_abort(client->exchanges, client->exchange);
 }

@@ -31,7 +31,7 @@ void formats_free(struct formats *formats) {
     free(formats);
 }
 
-static bool is_known(struct formats *formats, XXH128_hash_t hash) {
+static bool formats_is_known(struct formats *formats, XXH128_hash_t hash) {
     pthread_mutex_lock(&formats->lock);
     bool known = XXH128_isEqual(formats->kept[hash.low64 % FORMATS_KEPT], hash);
     formats->counts.n_known += known;
@@ -42,7 +42,7 @@ static bool is_known(struct formats *formats, XXH128_hash_t hash) {
 enum status formats_check(struct formats *formats, const struct ask *ask, struct error *error) {
     const struct sampling *sampling = &ask->sampling;
     XXH128_hash_t hash = XXH3_128bits(sampling->grammar, sampling->n_grammar);
-    if (is_known(formats, hash))
+    if (formats_is_known(formats, hash))
         return STATUS_OK;
     uint64_t begin_ns = clock_now_ns();
     struct format_loss loss;

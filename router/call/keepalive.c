@@ -12,18 +12,18 @@ struct keepalive {
     uint64_t silence_ns;
 };
 
-static bool is_silent(const struct call *call, uint64_t until_ns) {
+static bool keepalive_is_silent(const struct call *call, uint64_t until_ns) {
     const struct client *client = &call->client;
     return call->stage == STAGE_STREAM && call->ask.stream && !call->failed &&
            (client->state == CLIENT_WAITS || client->state == CLIENT_STREAMS) &&
            client->form->ping && client->told_ns <= until_ns;
 }
 
-static void on_timer(void *user) {
+static void keepalive_on_timer(void *user) {
     struct keepalive *keepalive = user;
     uint64_t now_ns = clock_now_ns();
     list_each_entry(call, &keepalive->serving->calls->every, struct call, every) {
-        if (!is_silent(call, now_ns - keepalive->silence_ns))
+        if (!keepalive_is_silent(call, now_ns - keepalive->silence_ns))
             continue;
         call->client.form->ping(&call->client.pending);
         if (client_send(&call->client) != STATUS_OK) {
@@ -39,7 +39,8 @@ enum status keepalive_new(struct serving *serving, uint64_t silence_ns, struct k
     if (!keepalive)
         return STATUS_NOMEM;
     *keepalive = (struct keepalive){.serving = serving, .silence_ns = silence_ns};
-    if (loop_timer_new(serving->loop, on_timer, keepalive, &keepalive->timer) != STATUS_OK) {
+    if (loop_timer_new(serving->loop, keepalive_on_timer, keepalive, &keepalive->timer) !=
+        STATUS_OK) {
         free(keepalive);
         return STATUS_NOMEM;
     }

@@ -226,7 +226,7 @@ struct meter {
     } seen[WORKERS_MAX];
 };
 
-static void register_labelled(struct meter *meter) {
+static void meter_register_labelled(struct meter *meter) {
     for (unsigned i = REFUSAL_NONE + 1; i < REFUSAL_COUNT; i++) {
         struct metric_label reason = {"reason", refusal_name((enum refusal)i)};
         meter->workers_refused[i] = metrics_gauge(
@@ -261,7 +261,7 @@ enum status meter_new(struct metrics *metrics, const char *model, struct meter *
     metrics_add_rows(metrics, own_rows, N(own_rows), NULL, 0, meter->own);
     process_add_rows(metrics, meter->process);
     allocator_add_rows(metrics, meter->allocator);
-    register_labelled(meter);
+    meter_register_labelled(meter);
     *out = meter;
     return STATUS_OK;
 }
@@ -270,13 +270,13 @@ void meter_free(struct meter *meter) {
     free(meter);
 }
 
-static double seconds(uint64_t ns) {
+static double meter_seconds(uint64_t ns) {
     return (double)ns / (double)NS_PER_S;
 }
 
 void meter_gap(struct meter *meter, uint64_t gap_ns, uint32_t n_tokens) {
     if (n_tokens > 0)
-        metric_observe(meter->gap, seconds(gap_ns));
+        metric_observe(meter->gap, meter_seconds(gap_ns));
 }
 
 void meter_http(struct meter *meter, const char *dialect, unsigned status) {
@@ -291,15 +291,15 @@ void meter_http(struct meter *meter, const char *dialect, unsigned status) {
 }
 
 void meter_stage(struct meter *meter, enum request_stage stage, uint64_t spent_ns) {
-    metric_observe(meter->stages[stage], seconds(spent_ns));
+    metric_observe(meter->stages[stage], meter_seconds(spent_ns));
 }
 
-static struct observed observe(const struct meter_call *call, uint64_t now_ns) {
+static struct observed meter_observe(const struct meter_call *call, uint64_t now_ns) {
     uint64_t dispatched_ns = call->tokenized_ns + call->queued_ns;
     struct observed seen = {.ttft_s = NAN,
                             .per_token_s = NAN,
-                            .e2e_s = seconds(now_ns - call->received_ns),
-                            .queue_s = seconds(call->queued_ns),
+                            .e2e_s = meter_seconds(now_ns - call->received_ns),
+                            .queue_s = meter_seconds(call->queued_ns),
                             .inference_s = NAN,
                             .prefill_s = NAN,
                             .decode_s = NAN,
@@ -310,11 +310,11 @@ static struct observed observe(const struct meter_call *call, uint64_t now_ns) {
                             .n_choices = call->n_choices};
     if (call->first_token_ns == 0)
         return seen;
-    seen.ttft_s = seconds(call->first_token_ns - call->received_ns);
-    seen.decode_s = seconds(now_ns - call->first_token_ns);
+    seen.ttft_s = meter_seconds(call->first_token_ns - call->received_ns);
+    seen.decode_s = meter_seconds(now_ns - call->first_token_ns);
     if (call->first_token_ns > dispatched_ns) {
-        seen.prefill_s = seconds(call->first_token_ns - dispatched_ns);
-        seen.inference_s = seconds(now_ns - dispatched_ns);
+        seen.prefill_s = meter_seconds(call->first_token_ns - dispatched_ns);
+        seen.inference_s = meter_seconds(now_ns - dispatched_ns);
     }
     if (call->n_first > 1)
         seen.per_token_s = seen.decode_s / (call->n_first - 1);
@@ -322,7 +322,7 @@ static struct observed observe(const struct meter_call *call, uint64_t now_ns) {
 }
 
 void meter_call(struct meter *meter, const struct meter_call *call) {
-    struct observed seen = observe(call, clock_now_ns());
+    struct observed seen = meter_observe(call, clock_now_ns());
     metric_rows_take(call_rows, N(call_rows), meter->call, &seen);
     meter->figures.n_ended[call->outcome]++;
     meter->figures.n_prompt_tokens += call->n_prompt_tokens;
@@ -332,8 +332,8 @@ void meter_call(struct meter *meter, const struct meter_call *call) {
 
 /* Adds what a worker's totals grew by. They only grow while its incarnation lives; a new one begins
  * at zero. */
-static void add_totals(struct load *sum, const struct metric_row *rows, size_t n,
-                       const struct load *before, const struct load *now) {
+static void meter_add_totals(struct load *sum, const struct metric_row *rows, size_t n,
+                             const struct load *before, const struct load *now) {
     size_t from = offsetof(struct meter_figures, workers);
     for (size_t i = 0; i < n; i++) {
         size_t at = rows[i].at - from; /* of a row of another member: past the end */
@@ -347,17 +347,18 @@ static void add_totals(struct load *sum, const struct metric_row *rows, size_t n
     }
 }
 
-static void take_totals(struct meter *meter, struct meter_seen *seen,
-                        const struct worker_view *view) {
+static void meter_take_totals(struct meter *meter, struct meter_seen *seen,
+                              const struct worker_view *view) {
     struct load *sum = &meter->figures.workers;
     if (seen->incarnation != view->welcome.incarnation)
         *seen = (struct meter_seen){.incarnation = view->welcome.incarnation};
-    add_totals(sum, vllm_rows, N(vllm_rows), &seen->load, &view->load);
-    add_totals(sum, own_rows, N(own_rows), &seen->load, &view->load);
+    meter_add_totals(sum, vllm_rows, N(vllm_rows), &seen->load, &view->load);
+    meter_add_totals(sum, own_rows, N(own_rows), &seen->load, &view->load);
     seen->load = view->load;
 }
 
-static void refresh_cache_info(struct meter *meter, uint32_t block_tokens, uint64_t n_blocks) {
+static void meter_refresh_cache_info(struct meter *meter, uint32_t block_tokens,
+                                     uint64_t n_blocks) {
     char size[24], blocks[24];
     if (meter->cache_info && meter->cache_blocks == n_blocks)
         return;
@@ -376,7 +377,7 @@ static void refresh_cache_info(struct meter *meter, uint32_t block_tokens, uint6
     meter->cache_blocks = n_blocks;
 }
 
-static void refresh_workers(struct meter *meter, const struct router *core) {
+static void meter_refresh_workers(struct meter *meter, const struct router *core) {
     uint64_t used = 0, total = 0;
     unsigned refused[REFUSAL_COUNT] = {0};
     uint32_t block_tokens = 16;
@@ -385,7 +386,7 @@ static void refresh_workers(struct meter *meter, const struct router *core) {
     for (uint32_t slot = 0; router_next_worker(core, &slot, &view); slot++) {
         if (view.welcome.incarnation == 0)
             continue;
-        take_totals(meter, &meter->seen[slot], &view);
+        meter_take_totals(meter, &meter->seen[slot], &view);
         if (view.state == SLOT_REFUSED)
             refused[view.refusal]++;
         if (view.state != SLOT_READY && view.state != SLOT_DRAINING)
@@ -397,7 +398,7 @@ static void refresh_workers(struct meter *meter, const struct router *core) {
         total += view.load.blocks_total;
         block_tokens = view.welcome.kv.block_tokens;
     }
-    refresh_cache_info(meter, block_tokens, total);
+    meter_refresh_cache_info(meter, block_tokens, total);
     meter->figures.workers_ready = ready;
     meter->figures.workers_aside = aside;
     meter->figures.workers_cut_off = cut_off;
@@ -410,12 +411,12 @@ void meter_refresh(struct meter *meter, const struct meter_now *now) {
     struct meter_figures *figures = &meter->figures;
     figures->now = *now;
     router_stats(now->core, &figures->core);
-    refresh_workers(meter, now->core);
+    meter_refresh_workers(meter, now->core);
     uint64_t since_ns = router_waits_since_ns(now->core), now_ns = clock_now_ns();
-    figures->queue_age_s = since_ns > 0 && now_ns > since_ns ? seconds(now_ns - since_ns) : 0;
-    figures->turn_wall_s = seconds(now->turn.wall_ns);
-    figures->turn_cpu_s = seconds(now->turn.cpu_ns);
-    figures->formats_s = seconds(now->formats.ns);
+    figures->queue_age_s = since_ns > 0 && now_ns > since_ns ? meter_seconds(now_ns - since_ns) : 0;
+    figures->turn_wall_s = meter_seconds(now->turn.wall_ns);
+    figures->turn_cpu_s = meter_seconds(now->turn.cpu_ns);
+    figures->formats_s = meter_seconds(now->formats.ns);
     figures->tree_bytes = json_trees_bytes();
     figures->log_lost = log_writer_lost();
     metric_rows_take(vllm_rows, N(vllm_rows), meter->vllm, figures);

@@ -20,7 +20,7 @@
 /* Tokenizing is about 100 ns a byte at worst; a thread's turn costs 20 us or more. */
 #define TOKENIZE_INLINE_BYTES 1024u
 
-static enum status parse_body(struct call *call) {
+static enum status prepare_parse_body(struct call *call) {
     const struct span body = {call->body.data ? call->body.data : "", call->body.n};
     enum status status =
         call->dialect->parse(&body, &call->serving->limits, &call->ask, &call->error);
@@ -30,8 +30,8 @@ static enum status parse_body(struct call *call) {
     return status;
 }
 
-static enum status encode_prompt(struct call *call, struct ask_prompt *prompt,
-                                 enum thought_start *start) {
+static enum status prepare_encode_prompt(struct call *call, struct ask_prompt *prompt,
+                                         enum thought_start *start) {
     struct ask *ask = &call->ask;
     struct text *text = call->serving->text;
     if (prompt->is_ids)
@@ -56,7 +56,7 @@ static enum status encode_prompt(struct call *call, struct ask_prompt *prompt,
     return status;
 }
 
-static void cut_front(struct ids *ids, uint32_t n_keep) {
+static void prepare_cut_front(struct ids *ids, uint32_t n_keep) {
     if (n_keep == 0 || ids->n <= n_keep)
         return;
     memmove(ids->at, ids->at + (ids->n - n_keep), n_keep * sizeof *ids->at);
@@ -64,7 +64,7 @@ static void cut_front(struct ids *ids, uint32_t n_keep) {
 }
 
 /* Both are keyed hashes: nobody reaches another key's share by a salt of his own. */
-static uint64_t salt_of(const struct call *call) {
+static uint64_t prepare_salt_of(const struct call *call) {
     const struct text *text = call->serving->text;
     uint64_t salt = text_salt(text, call->ask.cache_salt);
     if (!call->quota || !call->quota->salt[0])
@@ -73,9 +73,9 @@ static uint64_t salt_of(const struct call *call) {
     return salt + text_salt(text, own) * 0x9e3779b97f4a7c15u;
 }
 
-static enum status hash_prompts(struct call *call) {
+static enum status prepare_hash_prompts(struct call *call) {
     struct ask *ask = &call->ask;
-    call->salt = salt_of(call);
+    call->salt = prepare_salt_of(call);
     call->hashes = calloc(ask->n_prompts, sizeof *call->hashes);
     if (!call->hashes)
         return STATUS_NOMEM;
@@ -96,13 +96,13 @@ static enum status hash_prompts(struct call *call) {
  * the call, the limits and the text. */
 static enum status prepare(struct call *call) {
     if (call->made == MADE_NOTHING)
-        TRY(parse_body(call));
+        TRY(prepare_parse_body(call));
     struct ask *ask = &call->ask;
     const struct dialect_writer *writer = call->dialect->writer;
     enum thought_start start = THOUGHT_NONE;
     for (uint32_t i = 0; i < ask->n_prompts; i++) {
-        TRY(encode_prompt(call, &ask->prompts[i], &start));
-        cut_front(&ask->prompts[i].ids, ask->truncate);
+        TRY(prepare_encode_prompt(call, &ask->prompts[i], &start));
+        prepare_cut_front(&ask->prompts[i].ids, ask->truncate);
     }
     if (writer && writer->splits_thoughts)
         TRY(thoughts_set(ask, &call->serving->limits, start, &call->error.error));
@@ -110,20 +110,20 @@ static enum status prepare(struct call *call) {
         TRY(formats_check(call->serving->formats, ask, &call->error.error));
     if (ask->calls && writer)
         TRY(tools_compile(ask, &call->error.error));
-    if (writer && hash_prompts(call) != STATUS_OK)
+    if (writer && prepare_hash_prompts(call) != STATUS_OK)
         return error_set(&call->error.error, STATUS_NOMEM, "no memory for the prompt");
     ask_drop_body(ask);
     call->made = MADE_IDS;
     return STATUS_OK;
 }
 
-static void fail_with(struct call *call, enum status status) {
+static void prepare_fail_with(struct call *call, enum status status) {
     if (status != STATUS_OK)
         call_fail(call, status, call->error.code, NULL);
 }
 
 /* Did it only lack memory that other trees have now? It is as it was, then. */
-static bool is_crowded(const struct call *call, enum status status) {
+static bool prepare_is_crowded(const struct call *call, enum status status) {
     return status == STATUS_BUSY && call->made == MADE_NOTHING;
 }
 
@@ -135,22 +135,22 @@ void prepare_drop_body(struct call *call) {
 }
 
 /* Large trees and bodies end here and not on the loop's thread, which may be in a hurry. */
-static void run_job(struct pool_job *job) {
+static void prepare_run_job(struct pool_job *job) {
     struct call *call = list_entry(job, struct call, job);
     enum status status = prepare(call);
     call->error.status = status;
-    if (is_crowded(call, status))
+    if (prepare_is_crowded(call, status))
         return;
     if (status != STATUS_OK)
         ask_drop_body(&call->ask);
     buf_fini(&call->body);
 }
 
-static void job_done(struct pool_job *job, enum status status);
+static void prepare_job_done(struct pool_job *job, enum status status);
 
-static void submit(struct call *call) {
+static void prepare_submit(struct call *call) {
     struct serving *serving = call->serving;
-    call->job = (struct pool_job){.run = run_job, .done = job_done};
+    call->job = (struct pool_job){.run = prepare_run_job, .done = prepare_job_done};
     list_init(&call->job.link);
     call->working = true;
     serving->n_jobs++;
@@ -163,39 +163,39 @@ static void submit(struct call *call) {
 
 /* The first of those that wait for memory, once it may be there. One at a time: what it frees in
  * its turn wakes the next. Trees live outside of jobs only while one is about to begin. */
-static void try_crowded(struct serving *serving) {
+static void prepare_try_crowded(struct serving *serving) {
     if (list_empty(&serving->crowded))
         return;
     struct call *call = list_entry(list_first(&serving->crowded), struct call, waits);
     list_remove(&call->waits);
-    submit(call);
+    prepare_submit(call);
     if (call->failed)
         call_note(call);
 }
 
-static void wait_for_memory(struct call *call) {
+static void prepare_wait_for_memory(struct call *call) {
     struct serving *serving = call->serving;
     call->error = (struct api_error){0};
     list_push_back(&serving->crowded, &call->waits);
     if (serving->n_jobs == 0)
-        try_crowded(serving);
+        prepare_try_crowded(serving);
 }
 
-static void job_done(struct pool_job *job, enum status status) {
+static void prepare_job_done(struct pool_job *job, enum status status) {
     struct call *call = list_entry(job, struct call, job);
     struct serving *serving = call->serving;
     call->working = false;
     serving->n_jobs--;
-    if (status == STATUS_OK && is_crowded(call, call->error.status) &&
+    if (status == STATUS_OK && prepare_is_crowded(call, call->error.status) &&
         call->client.state != CLIENT_GONE) {
-        wait_for_memory(call);
+        prepare_wait_for_memory(call);
         return;
     }
     prepare_drop_body(call);
-    fail_with(call, status == STATUS_OK ? call->error.status : status);
+    prepare_fail_with(call, status == STATUS_OK ? call->error.status : status);
     call_note(call);
     if (status == STATUS_OK)
-        try_crowded(serving);
+        prepare_try_crowded(serving);
 }
 
 /* Names that clients chose. Each is told once, and only so many are. */
@@ -204,7 +204,7 @@ struct told {
     char names[32][64];
 };
 
-static bool is_new(struct told *told, const char *name) {
+static bool prepare_is_new(struct told *told, const char *name) {
     for (unsigned i = 0; i < told->n; i++)
         if (strcmp(told->names[i], name) == 0)
             return false;
@@ -215,13 +215,13 @@ static bool is_new(struct told *told, const char *name) {
 }
 
 /* What a request asked for in vain. */
-static void log_ignored(const struct ask *ask) {
+static void prepare_log_ignored(const struct ask *ask) {
     static struct told fields, kinds;
     char shown[160];
-    if (is_new(&fields, ask->unknown))
+    if (prepare_is_new(&fields, ask->unknown))
         log_info("unknown field ignored", "field=%s", log_text(shown, sizeof shown, ask->unknown));
     for (uint32_t i = 0; i < ask->n_left_out; i++)
-        if (is_new(&kinds, ask->left_out[i]))
+        if (prepare_is_new(&kinds, ask->left_out[i]))
             log_info("tools of this kind are left out", "kind=%s",
                      log_text(shown, sizeof shown, ask->left_out[i]));
 }
@@ -230,21 +230,21 @@ bool prepare_parse(struct call *call) {
     if (call->made != MADE_NOTHING || call->failed)
         return true;
     if (call->body.n <= PARSE_INLINE_BYTES) {
-        enum status status = parse_body(call);
-        if (is_crowded(call, status)) {
-            wait_for_memory(call);
+        enum status status = prepare_parse_body(call);
+        if (prepare_is_crowded(call, status)) {
+            prepare_wait_for_memory(call);
             return false;
         }
         prepare_drop_body(call);
-        fail_with(call, status);
+        prepare_fail_with(call, status);
         return true;
     }
-    submit(call);
+    prepare_submit(call);
     return false;
 }
 
 /* How much text there is to tokenize; a template may write all that a chat's body says. */
-static size_t text_bytes(const struct call *call) {
+static size_t prepare_text_bytes(const struct call *call) {
     const struct ask *ask = &call->ask;
     size_t n = ask->is_chat ? call->n_bytes : 0;
     for (uint32_t i = 0; i < ask->n_prompts; i++)
@@ -253,13 +253,13 @@ static size_t text_bytes(const struct call *call) {
 }
 
 bool prepare_tokenize(struct call *call) {
-    bool is_long = call->ask.format || text_bytes(call) > TOKENIZE_INLINE_BYTES;
+    bool is_long = call->ask.format || prepare_text_bytes(call) > TOKENIZE_INLINE_BYTES;
     if (call->made != MADE_IDS && is_long) {
-        submit(call);
+        prepare_submit(call);
         return false;
     }
     if (call->made != MADE_IDS)
-        fail_with(call, prepare(call));
-    log_ignored(&call->ask);
+        prepare_fail_with(call, prepare(call));
+    prepare_log_ignored(&call->ask);
     return true;
 }

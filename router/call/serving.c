@@ -60,8 +60,8 @@ bool serving_retry(struct serving *serving, const struct api_error *error,
 }
 
 /* How many workers stand in a state, for a reason. */
-static unsigned count_in(const struct serving *serving, enum slot_state state,
-                         enum refusal refusal) {
+static unsigned serving_count_in(const struct serving *serving, enum slot_state state,
+                                 enum refusal refusal) {
     unsigned n = 0;
     struct worker_view view;
     for (uint32_t slot = 0; router_next_worker(serving->core, &slot, &view); slot++)
@@ -70,11 +70,11 @@ static unsigned count_in(const struct serving *serving, enum slot_state state,
 }
 
 uint32_t serving_n_workers(const struct serving *serving) {
-    return count_in(serving, SLOT_READY, REFUSAL_NONE);
+    return serving_count_in(serving, SLOT_READY, REFUSAL_NONE);
 }
 
-static size_t put_count(char *out, size_t size, size_t at, const char *what, const char *why,
-                        unsigned n) {
+static size_t serving_put_count(char *out, size_t size, size_t at, const char *what,
+                                const char *why, unsigned n) {
     if (n == 0 || at >= size)
         return at;
     int more = snprintf(out + at, size - at, "%s%s%s%s: %u", at > 0 ? "; " : "", what,
@@ -86,13 +86,14 @@ const char *serving_no_worker(const struct serving *serving, char *out, size_t s
     char states[256] = "";
     size_t at = 0;
     for (int refusal = REFUSAL_NONE + 1; refusal < REFUSAL_COUNT; refusal++)
-        at = put_count(states, sizeof states, at, slot_state_name(SLOT_REFUSED),
-                       refusal_text((enum refusal)refusal),
-                       count_in(serving, SLOT_REFUSED, (enum refusal)refusal));
+        at = serving_put_count(states, sizeof states, at, slot_state_name(SLOT_REFUSED),
+                               refusal_text((enum refusal)refusal),
+                               serving_count_in(serving, SLOT_REFUSED, (enum refusal)refusal));
     for (int state = SLOT_FREE + 1; state < SLOT_STATES; state++)
         if (state != SLOT_REFUSED)
-            at = put_count(states, sizeof states, at, slot_state_name((enum slot_state)state), NULL,
-                           count_in(serving, (enum slot_state)state, REFUSAL_NONE));
+            at = serving_put_count(states, sizeof states, at,
+                                   slot_state_name((enum slot_state)state), NULL,
+                                   serving_count_in(serving, (enum slot_state)state, REFUSAL_NONE));
     snprintf(out, size, "No worker can serve the request now (%s)",
              at > 0 ? states : "none is connected");
     return out;

@@ -46,7 +46,7 @@ const struct model *text_model(const struct text *text) {
     return text->model;
 }
 
-static struct tokenizer_scratch *take_scratch(struct text *text) {
+static struct tokenizer_scratch *call_text_take_scratch(struct text *text) {
     struct tokenizer_scratch *scratch = NULL;
     pthread_mutex_lock(&text->lock);
     if (text->n_spare > 0)
@@ -55,7 +55,7 @@ static struct tokenizer_scratch *take_scratch(struct text *text) {
     return scratch ? scratch : tokenizer_scratch_new();
 }
 
-static void give_scratch(struct text *text, struct tokenizer_scratch *scratch) {
+static void call_text_give_scratch(struct text *text, struct tokenizer_scratch *scratch) {
     pthread_mutex_lock(&text->lock);
     bool kept = text->n_spare < N_SCRATCHES;
     if (kept)
@@ -67,7 +67,7 @@ static void give_scratch(struct text *text, struct tokenizer_scratch *scratch) {
 
 enum status text_encode(struct text *text, struct span prompt, struct text_reading reading,
                         struct ids *ids, struct error *error) {
-    struct tokenizer_scratch *scratch = take_scratch(text);
+    struct tokenizer_scratch *scratch = call_text_take_scratch(text);
     if (!scratch)
         return error_set(error, STATUS_NOMEM, "no memory to tokenize the prompt");
     unsigned flags = reading.add_special ? TOKENIZER_ADD_BOS : TOKENIZER_PLAIN;
@@ -75,13 +75,14 @@ enum status text_encode(struct text *text, struct span prompt, struct text_readi
         flags |= TOKENIZER_PARSE_SPECIAL;
     enum status status =
         tokenizer_encode(text->model->tokenizer, scratch, prompt, flags, ids, error);
-    give_scratch(text, scratch);
+    call_text_give_scratch(text, scratch);
     return status;
 }
 
 /* How many ids at the front of a prompt are what stands before a text anyway: many templates write
  * it themselves, as a whole or in part, and no model was trained with two. */
-static size_t count_repeated(const struct tokenizer_ends *before, const uint32_t *ids, size_t n) {
+static size_t call_text_count_repeated(const struct tokenizer_ends *before, const uint32_t *ids,
+                                       size_t n) {
     size_t most = 0;
     for (size_t begin = 0; begin < before->n; begin++) {
         size_t same = 0;
@@ -92,10 +93,10 @@ static size_t count_repeated(const struct tokenizer_ends *before, const uint32_t
     return most;
 }
 
-static enum status encode_prompt(const struct tokenizer *tokenizer,
-                                 const struct template_prompt *prompt, bool add_special,
-                                 struct tokenizer_scratch *scratch, struct ids *ids,
-                                 struct error *error) {
+static enum status call_text_encode_prompt(const struct tokenizer *tokenizer,
+                                           const struct template_prompt *prompt, bool add_special,
+                                           struct tokenizer_scratch *scratch, struct ids *ids,
+                                           struct error *error) {
     size_t begin = ids->n;
     if (add_special && tokenizer_begin(tokenizer, ids) != STATUS_OK) {
         ids->n = begin;
@@ -105,7 +106,7 @@ static enum status encode_prompt(const struct tokenizer *tokenizer,
     TRY(template_prompt_encode(prompt, tokenizer, scratch, ids, error));
     if (at == begin)
         return STATUS_OK;
-    size_t n = count_repeated(&tokenizer->before, ids->at + at, ids->n - at);
+    size_t n = call_text_count_repeated(&tokenizer->before, ids->at + at, ids->n - at);
     ids->n -= n;
     memmove(ids->at + at, ids->at + at + n, (ids->n - at) * sizeof *ids->at);
     return STATUS_OK;
@@ -124,14 +125,14 @@ enum status text_encode_chat(struct text *text, const struct template_input *inp
     if (tokenizer->eos_id != TOKEN_NONE)
         whole.eos = tokenizer_bytes(tokenizer, tokenizer->eos_id);
     TRY(template_render(template, &whole, &prompt, error));
-    struct tokenizer_scratch *scratch = take_scratch(text);
+    struct tokenizer_scratch *scratch = call_text_take_scratch(text);
     enum status status = scratch ? STATUS_OK : STATUS_NOMEM;
     if (!scratch)
         error_set(error, STATUS_NOMEM, "no memory to tokenize the messages");
     if (status == STATUS_OK)
-        status = encode_prompt(tokenizer, &prompt, add_special, scratch, ids, error);
+        status = call_text_encode_prompt(tokenizer, &prompt, add_special, scratch, ids, error);
     if (scratch)
-        give_scratch(text, scratch);
+        call_text_give_scratch(text, scratch);
     if (status == STATUS_OK && start)
         *start = thought_start_of(template->thought_format, input, &prompt);
     template_prompt_fini(&prompt);
@@ -160,7 +161,8 @@ void text_stream_fini(struct text_stream *stream) {
 }
 
 /* The stop string that begins first in the text; of two the one that is first in the list. */
-static int find_stop(const struct text_stops *stops, const char *text, size_t n, size_t *at) {
+static int call_text_find_stop(const struct text_stops *stops, const char *text, size_t n,
+                               size_t *at) {
     int found = -1;
     *at = n;
     for (uint32_t i = 0; i < stops->n; i++) {
@@ -174,7 +176,7 @@ static int find_stop(const struct text_stops *stops, const char *text, size_t n,
 }
 
 /* How many bytes at the end of text could begin a stop string. */
-static size_t held_tail(const struct text_stops *stops, const char *text, size_t n) {
+static size_t call_text_held_tail(const struct text_stops *stops, const char *text, size_t n) {
     size_t most = 0;
     for (uint32_t i = 0; i < stops->n; i++) {
         size_t length = stops->strings[i].n - 1;
@@ -193,7 +195,7 @@ void text_stream_skip_metadata(struct text_stream *stream, bool keeps_line) {
 }
 
 /* Takes what is not a part of the answer off the text that came at `begin` of `to`. */
-static void skip_start(struct text_stream *stream, struct buf *to, size_t begin) {
+static void call_text_skip_start(struct text_stream *stream, struct buf *to, size_t begin) {
     size_t at = begin;
     if (stream->start != TEXT_AT_BLANKS && at < to->n) {
         begin += stream->start == TEXT_AT_LINE;
@@ -210,11 +212,11 @@ static void skip_start(struct text_stream *stream, struct buf *to, size_t begin)
 }
 
 /* What the token completes. */
-static enum status push_text(struct text_stream *stream, uint32_t id, struct buf *to) {
+static enum status call_text_push_text(struct text_stream *stream, uint32_t id, struct buf *to) {
     size_t begin = to->n;
     TRY(detokenizer_push_any(&stream->detokenizer, stream->tokenizer, id, to));
     if (stream->start != TEXT_STARTED && to->n > begin)
-        skip_start(stream, to, begin);
+        call_text_skip_start(stream, to, begin);
     return STATUS_OK;
 }
 
@@ -224,14 +226,14 @@ enum status text_stream_push(struct text_stream *stream, uint32_t id, struct buf
     *matched = -1;
     stream->n_tokens++;
     if (stops->n == 0)
-        return push_text(stream, id, out);
+        return call_text_push_text(stream, id, out);
     struct buf *held = &stream->held;
-    TRY(push_text(stream, id, held));
+    TRY(call_text_push_text(stream, id, held));
     if (held->n == 0)
         return STATUS_OK;
     if (stream->n_tokens > stops->n_min) {
         size_t at;
-        int found = find_stop(stops, held->data, held->n, &at);
+        int found = call_text_find_stop(stops, held->data, held->n, &at);
         if (found >= 0) {
             if (stops->include_stop)
                 at += stops->strings[found].n;
@@ -242,7 +244,8 @@ enum status text_stream_push(struct text_stream *stream, uint32_t id, struct buf
         }
     }
     /* Before n_min no string counts, not even one that began earlier. */
-    size_t keep = stream->n_tokens < stops->n_min ? 0 : held_tail(stops, held->data, held->n);
+    size_t keep =
+        stream->n_tokens < stops->n_min ? 0 : call_text_held_tail(stops, held->data, held->n);
     buf_append(out, held->data, held->n - keep);
     buf_consume(held, held->n - keep);
     return buf_status(out);

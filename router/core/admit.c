@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 /* The longest sequence any ready worker holds; 0: there is none. */
-static uint32_t longest_context(const struct router *router) {
+static uint32_t admit_longest_context(const struct router *router) {
     uint32_t longest = 0;
     fleet_each(slot, &router->fleet) {
         if (slot->state == SLOT_READY && slot->welcome.context > longest)
@@ -17,11 +17,11 @@ static uint32_t longest_context(const struct router *router) {
     return longest;
 }
 
-static enum status check_one(const struct router *router, const struct request_spec *spec) {
+static enum status admit_check_one(const struct router *router, const struct request_spec *spec) {
     if (!spec->tokens || spec->n_prompt == 0 || spec->sampling.max_new == 0 ||
         spec->capacity < spec->n_prompt || spec->capacity - spec->n_prompt < spec->sampling.max_new)
         return STATUS_INVALID;
-    uint32_t context = longest_context(router);
+    uint32_t context = admit_longest_context(router);
     if (context == 0)
         return STATUS_CLOSED;
     if (spec->n_prompt > router->config.max_prompt || spec->n_prompt >= context)
@@ -31,7 +31,7 @@ static enum status check_one(const struct router *router, const struct request_s
 
 enum status admit_check(const struct router *router, const struct request_spec *specs, uint32_t n) {
     for (uint32_t i = 0; i < n; i++)
-        TRY(check_one(router, &specs[i]));
+        TRY(admit_check_one(router, &specs[i]));
     if (n > router->requests.capacity - router->requests.n_used)
         return STATUS_BUSY;
     if (n == 1)

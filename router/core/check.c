@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
-static const char *check_queue(const struct router *router) {
+static const char *router_check_queue(const struct router *router) {
     uint32_t n = 0;
     const struct request *last = NULL;
     list_each_entry(req, &router->waiting, const struct request, link) {
@@ -21,7 +21,7 @@ static const char *check_queue(const struct router *router) {
     return n == router->n_waiting ? NULL : "the queue's count is wrong";
 }
 
-static const char *check_part(const struct router *router, const struct part *part) {
+static const char *router_check_part(const struct router *router, const struct part *part) {
     if (part->slot == SLOT_NONE)
         return NULL;
     if (part->slot >= router->fleet.n_slots)
@@ -31,7 +31,7 @@ static const char *check_part(const struct router *router, const struct part *pa
                : "an attempt stays with a worker out of session";
 }
 
-static const char *check_request(const struct router *router, const struct request *req) {
+static const char *router_check_request(const struct router *router, const struct request *req) {
     bool has_parts = req->prefill.slot != SLOT_NONE || req->decode.slot != SLOT_NONE;
     switch (req->state) {
     case REQUEST_FREE:
@@ -57,11 +57,11 @@ static const char *check_request(const struct router *router, const struct reque
         return "more tokens than were asked for";
     if (req->n_losses >= 8)
         return "more losses than the budget";
-    const char *flaw = check_part(router, &req->prefill);
-    return flaw ? flaw : check_part(router, &req->decode);
+    const char *flaw = router_check_part(router, &req->prefill);
+    return flaw ? flaw : router_check_part(router, &req->decode);
 }
 
-static uint32_t count(const struct list *head) {
+static uint32_t router_check_count(const struct list *head) {
     uint32_t n = 0;
     for (const struct list *link = head->next; link != head; link = link->next)
         n++;
@@ -69,7 +69,7 @@ static uint32_t count(const struct list *head) {
 }
 
 /* What a slot's state says of its link, its refusal and its name. */
-static const char *check_slot(const struct router *router, const struct slot *slot) {
+static const char *router_check_slot(const struct router *router, const struct slot *slot) {
     if (slot->state == SLOT_FREE)
         return slot->linked ? "a free slot has a link" : NULL;
     if (slot->state == SLOT_LOADING)
@@ -93,16 +93,16 @@ static const char *check_slot(const struct router *router, const struct slot *sl
     return NULL;
 }
 
-static const char *check_fleet(const struct router *router) {
+static const char *router_check_fleet(const struct router *router) {
     const struct fleet *fleet = &router->fleet;
     uint32_t n_ready = 0;
     for (uint32_t i = 0; i < fleet->n_slots; i++) {
         const struct slot *slot = &fleet->slots[i];
         n_ready += slot->state == SLOT_READY;
-        const char *flaw = check_slot(router, slot);
+        const char *flaw = router_check_slot(router, slot);
         if (flaw)
             return flaw;
-        uint32_t n = count(&slot->prefills) + count(&slot->decodes);
+        uint32_t n = router_check_count(&slot->prefills) + router_check_count(&slot->decodes);
         if (n != slot->n_assigned)
             return "a slot's count of attempts is wrong";
         if (slot->n_unreflected > n || (n == 0 && slot->tokens_unreflected != 0))
@@ -121,7 +121,7 @@ const char *router_check(const struct router *router) {
     for (uint32_t i = 0; i < router->requests.n_fresh; i++) {
         const struct request *req = &router->requests.all[i];
         n_used += req->state != REQUEST_FREE;
-        const char *flaw = check_request(router, req);
+        const char *flaw = router_check_request(router, req);
         if (flaw)
             return flaw;
     }
@@ -132,8 +132,8 @@ const char *router_check(const struct router *router) {
         return "requests in are not requests out";
     if (router->alone != SLOT_NONE && router->requests.all[router->alone].state == REQUEST_FREE)
         return "no request runs alone, yet a worker is kept for one";
-    const char *flaw = check_queue(router);
+    const char *flaw = router_check_queue(router);
     if (!flaw)
         flaw = turns_check(&router->turns, router->n_waiting);
-    return flaw ? flaw : check_fleet(router);
+    return flaw ? flaw : router_check_fleet(router);
 }

@@ -12,8 +12,8 @@
 #define MISSING_DIGESTS 2
 
 /* Not ours any more: an orphan. */
-static void disown(struct router *router, struct slot *slot, const struct request *req,
-                   const struct digest_entry *entry) {
+static void digest_disown(struct router *router, struct slot *slot, const struct request *req,
+                          const struct digest_entry *entry) {
     struct attempt_id attempt = {.req = entry->req, .attempt = entry->attempt};
     bool its_share_is_done = req && req->attempt == entry->attempt && req->handoff &&
                              req->prefilled_by == slot->number && req->prefill.slot == SLOT_NONE;
@@ -25,7 +25,7 @@ static void disown(struct router *router, struct slot *slot, const struct reques
 
 /* What grows at its worker while an attempt in this state gets nearer to its next token. One that
  * is queued waits for others: whatever is computed or handed over there. */
-static uint64_t work_for(const struct load *load, enum sequence_state state) {
+static uint64_t digest_work_for(const struct load *load, enum sequence_state state) {
     switch (state) {
     case SEQUENCE_WAITING:
         return load->n_steps + load->handoff_bytes;
@@ -37,7 +37,7 @@ static uint64_t work_for(const struct load *load, enum sequence_state state) {
 }
 
 /* Nothing can run there before a hand-over is over, which has bounds of its own. */
-static bool only_hands_over(const struct slot *slot, const struct digest *digest) {
+static bool digest_only_hands_over(const struct slot *slot, const struct digest *digest) {
     if (slot->load.n_running > 0)
         return false;
     bool hands_over = slot->load.blocks_reserved > 0;
@@ -50,11 +50,11 @@ static bool only_hands_over(const struct slot *slot, const struct digest *digest
 }
 
 /* Is this attempt getting somewhere, though no token has come? */
-static bool advances(const struct slot *slot, struct request *req, struct part *part,
-                     const struct digest_entry *entry, bool waits_for_blocks) {
+static bool digest_advances(const struct slot *slot, struct request *req, struct part *part,
+                            const struct digest_entry *entry, bool waits_for_blocks) {
     bool changed = part->last_state != entry->state;
     part->last_state = (uint8_t)entry->state;
-    uint64_t work = work_for(&slot->load, entry->state);
+    uint64_t work = digest_work_for(&slot->load, entry->state);
     bool worked = work != part->work_seen;
     part->work_seen = work;
     switch (entry->state) {
@@ -72,8 +72,8 @@ static bool advances(const struct slot *slot, struct request *req, struct part *
 
 /* Is one computed there that came later and is no more urgent? A worker's queue has that order
  * (worker/core/run_queue.h); what was handed over to it has no place in the queue. */
-static bool is_overtaken(const struct slot *slot, const struct request *req,
-                         const struct part *part) {
+static bool digest_is_overtaken(const struct slot *slot, const struct request *req,
+                                const struct part *part) {
     uint32_t priority = req->spec.priority;
     if (part == &req->decode && req->handoff)
         return false;
@@ -93,38 +93,38 @@ static bool is_overtaken(const struct slot *slot, const struct request *req,
 
 /* Queued for a minute, while others get what it waits for out of turn. Those that came before it may
  * take as long as they like. */
-static bool is_kept_back(const struct router *router, const struct slot *slot,
-                         const struct request *req, struct part *part,
-                         const struct digest_entry *entry) {
+static bool digest_is_kept_back(const struct router *router, const struct slot *slot,
+                                const struct request *req, struct part *part,
+                                const struct digest_entry *entry) {
     if (entry->state != SEQUENCE_WAITING)
         return false;
     if (part->queued_own_ns == UINT64_MAX)
         part->queued_own_ns = router->own_ns;
     bool is_long = router->own_ns - part->queued_own_ns > REPLAY_QUEUED_NS;
-    return is_long && is_overtaken(slot, req, part);
+    return is_long && digest_is_overtaken(slot, req, part);
 }
 
-static void read_entry(struct router *router, struct slot *slot, const struct digest_entry *entry,
-                       bool waits_for_blocks) {
+static void digest_read_entry(struct router *router, struct slot *slot,
+                              const struct digest_entry *entry, bool waits_for_blocks) {
     if (entry->req.hi != router->config.router_id)
         return;
     struct request *req = request_find(&router->requests, entry->req.lo);
     struct part *part = req ? request_part(req, slot->number) : NULL;
     if (!part || entry->attempt != req->attempt) {
         if (!req || entry->attempt <= req->attempt)
-            disown(router, slot, req, entry);
+            digest_disown(router, slot, req, entry);
         return;
     }
     part->listed = true;
     part->n_missing = 0;
     part_reflected(router, slot, part);
-    if (is_kept_back(router, slot, req, part, entry) && trust_elsewhere(router, req, slot)) {
+    if (digest_is_kept_back(router, slot, req, part, entry) && trust_elsewhere(router, req, slot)) {
         note_request(router, NOTE_REQUEST_STILL, req, slot);
         trust_failed(router, req, slot, "kept_back", false);
         replay_lost(router, req, slot, LOSS_MOVED);
         return;
     }
-    if (advances(slot, req, part, entry, waits_for_blocks))
+    if (digest_advances(slot, req, part, entry, waits_for_blocks))
         part_advanced(router, req);
     if (part == &req->decode && entry->next_index > req->n_emitted &&
         req->state == REQUEST_RUNNING &&
@@ -133,8 +133,8 @@ static void read_entry(struct router *router, struct slot *slot, const struct di
 }
 
 /* What a digest that covers the request's message should list and does not is lost. */
-static void check_listed(struct router *router, struct slot *slot, struct request *req,
-                         struct part *part, uint64_t seen_seq) {
+static void digest_check_listed(struct router *router, struct slot *slot, struct request *req,
+                                struct part *part, uint64_t seen_seq) {
     bool listed = part->listed;
     part->listed = false;
     if (listed || part->sent_seq > seen_seq) /* UINT64_MAX: not sent yet */
@@ -147,13 +147,13 @@ static void check_listed(struct router *router, struct slot *slot, struct reques
 }
 
 void digest_read(struct router *router, struct slot *slot, const struct digest *digest) {
-    bool waits_for_blocks = only_hands_over(slot, digest);
+    bool waits_for_blocks = digest_only_hands_over(slot, digest);
     for (uint32_t i = 0; i < digest->n; i++)
-        read_entry(router, slot, &digest->entries[i], waits_for_blocks);
+        digest_read_entry(router, slot, &digest->entries[i], waits_for_blocks);
     list_each_entry(to_decode, &slot->decodes, struct request, decode.link) {
-        check_listed(router, slot, to_decode, &to_decode->decode, digest->seen_seq);
+        digest_check_listed(router, slot, to_decode, &to_decode->decode, digest->seen_seq);
     }
     list_each_entry(to_prefill, &slot->prefills, struct request, prefill.link) {
-        check_listed(router, slot, to_prefill, &to_prefill->prefill, digest->seen_seq);
+        digest_check_listed(router, slot, to_prefill, &to_prefill->prefill, digest->seen_seq);
     }
 }

@@ -13,16 +13,16 @@
 
 #define PROBE_NS (1000 * NS_PER_MS) /* an answer should come long before */
 
-static const char *decode_name(struct router *router, const struct request *req) {
+static const char *dispatch_decode_name(struct router *router, const struct request *req) {
     return fleet_slot(&router->fleet, req->decode.slot)->announce.name;
 }
 
-static void sent(struct router *router, struct part *part) {
+static void dispatch_sent(struct router *router, struct part *part) {
     part->sent_seq = fleet_slot(&router->fleet, part->slot)->n_sent;
     part->sent_ns = router->now_ns;
 }
 
-static uint32_t budget_ms(const struct router *router, const struct request *req) {
+static uint32_t dispatch_budget_ms(const struct router *router, const struct request *req) {
     if (req->spec.deadline_ns == 0)
         return 0;
     if (req->spec.deadline_ns <= router->now_ns)
@@ -31,8 +31,8 @@ static uint32_t budget_ms(const struct router *router, const struct request *req
     return ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
 }
 
-static void submit(struct router *router, struct request *req, struct part *part, enum phase phase,
-                   const struct slot *partner) {
+static void dispatch_submit(struct router *router, struct request *req, struct part *part,
+                            enum phase phase, const struct slot *partner) {
     struct message message = {.type = MESSAGE_SUBMIT};
     struct submit *submit = &message.u.submit;
     *submit = (struct submit){
@@ -44,7 +44,7 @@ static void submit(struct router *router, struct request *req, struct part *part
         .tokens = req->spec.tokens,
         .salt = req->spec.salt,
         .priority = req->spec.priority,
-        .budget_ms = budget_ms(router, req),
+        .budget_ms = dispatch_budget_ms(router, req),
         .tenant = req->spec.tenant,
         .has_xfer = partner != NULL,
         .sampling = req->spec.sampling,
@@ -58,18 +58,18 @@ static void submit(struct router *router, struct request *req, struct part *part
     }
     struct slot *slot = fleet_slot(&router->fleet, part->slot);
     fleet_send(router, slot, &message);
-    sent(router, part);
+    dispatch_sent(router, part);
     if (router->policy->placed)
         router->policy->placed(router->policy_state, part->slot, req->spec.hashes,
                                req->spec.n_hashes);
 }
 
-static void submitted(struct router *router, struct request *req) {
+static void dispatch_submitted(struct router *router, struct request *req) {
     req->state = REQUEST_RUNNING;
     part_advanced(router, req);
     if (req->submitted_ns == 0)
         req->submitted_ns = router->now_ns;
-    note_decision(router, NOTE_SUBMITTED, req, decode_name(router, req), NULL,
+    note_decision(router, NOTE_SUBMITTED, req, dispatch_decode_name(router, req), NULL,
                   request_n_tokens(req), req->cached_tokens);
     const struct slot *slot = fleet_slot(&router->fleet, req->decode.slot);
     memcpy(req->outcome.decode_worker, slot->welcome.name, MESSAGE_NAME_MAX);
@@ -84,7 +84,7 @@ static void submitted(struct router *router, struct request *req) {
     }
 }
 
-static void ask_for_blocks(struct router *router, struct request *req) {
+static void dispatch_ask_for_blocks(struct router *router, struct request *req) {
     req->state = REQUEST_RESERVING;
     struct message message = {.type = MESSAGE_RESERVE};
     message.u.reserve = (struct reserve){.req = req->id,
@@ -94,7 +94,7 @@ static void ask_for_blocks(struct router *router, struct request *req) {
                                          .hashes = req->spec.hashes};
     struct slot *slot = fleet_slot(&router->fleet, req->decode.slot);
     fleet_send(router, slot, &message);
-    sent(router, &req->decode);
+    dispatch_sent(router, &req->decode);
     if (slot->busy_ns > 0) {
         /* It refused a moment ago: the first in the queue asks alone, and nobody slips past it
          * meanwhile. */
@@ -103,7 +103,7 @@ static void ask_for_blocks(struct router *router, struct request *req) {
     }
 }
 
-static void begin_attempt(struct router *router, struct request *req) {
+static void dispatch_begin_attempt(struct router *router, struct request *req) {
     queue_remove(router, req);
     if (req->attempt++ == 0)
         turns_charge(&router->turns, req, req->spec.n_prompt);
@@ -125,24 +125,24 @@ static void begin_attempt(struct router *router, struct request *req) {
 
 enum turn dispatch_request(struct router *router, struct request *req) {
     if (req->state == REQUEST_WAITING) {
-        begin_attempt(router, req);
+        dispatch_begin_attempt(router, req);
         uint32_t n_tokens = request_n_tokens(req);
         part_join(router, &req->decode, req->to_decode, false, req->handoff ? 0 : n_tokens);
         if (req->handoff) {
             part_join(router, &req->prefill, req->to_prefill, true, n_tokens);
             pairs_begin(router, req->to_prefill, req->to_decode);
         }
-        note_decision(router, NOTE_PLACED, req, decode_name(router, req), req->choice, n_tokens,
-                      (router->now_ns - req->admitted_ns) / NS_PER_US);
+        note_decision(router, NOTE_PLACED, req, dispatch_decode_name(router, req), req->choice,
+                      n_tokens, (router->now_ns - req->admitted_ns) / NS_PER_US);
         if (req->handoff) {
-            ask_for_blocks(router, req);
+            dispatch_ask_for_blocks(router, req);
             return TURN_WAIT;
         }
         router->stats.n_local++;
         fleet_slot(&router->fleet, req->to_decode)->busy_ns =
             0; /* it queues such requests itself */
-        submit(router, req, &req->decode, PHASE_BOTH, NULL);
-        submitted(router, req);
+        dispatch_submit(router, req, &req->decode, PHASE_BOTH, NULL);
+        dispatch_submitted(router, req);
         return TURN_LATER;
     }
     router->stats.n_handoffs++; /* the decode worker has reserved: dispatch_reserved() */
@@ -151,9 +151,9 @@ enum turn dispatch_request(struct router *router, struct request *req) {
     } while (req->transfer_id == 0);
     const struct slot *prefill = fleet_slot(&router->fleet, req->prefill.slot);
     const struct slot *decode = fleet_slot(&router->fleet, req->decode.slot);
-    submit(router, req, &req->prefill, PHASE_PREFILL, decode);
-    submit(router, req, &req->decode, PHASE_DECODE, prefill);
-    submitted(router, req);
+    dispatch_submit(router, req, &req->prefill, PHASE_PREFILL, decode);
+    dispatch_submit(router, req, &req->decode, PHASE_DECODE, prefill);
+    dispatch_submitted(router, req);
     return TURN_LATER;
 }
 

@@ -7,8 +7,8 @@
 #include "router/core/queue.h"
 #include "router/core/trust.h"
 
-static void release_part(struct router *router, struct request *req, struct part *part,
-                         uint32_t ended_by) {
+static void finish_release_part(struct router *router, struct request *req, struct part *part,
+                                uint32_t ended_by) {
     if (part->slot == SLOT_NONE)
         return;
     struct slot *slot = &router->fleet.slots[part->slot];
@@ -30,12 +30,12 @@ void finish_alone(struct router *router, const struct request *req) {
 
 void finish_release(struct router *router, struct request *req, uint32_t ended_by) {
     finish_alone(router, req);
-    release_part(router, req, &req->prefill, ended_by);
-    release_part(router, req, &req->decode, ended_by);
+    finish_release_part(router, req, &req->prefill, ended_by);
+    finish_release_part(router, req, &req->decode, ended_by);
 }
 
 /* Its outcome is decided: the end of this event runs the last stage. */
-static void end_request(struct router *router, struct request *req, uint32_t ended_by) {
+static void finish_end_request(struct router *router, struct request *req, uint32_t ended_by) {
     ASSERT(req->state != REQUEST_ENDING);
     if (req->state == REQUEST_WAITING)
         queue_remove(router, req);
@@ -54,7 +54,7 @@ void finish_error(struct router *router, struct request *req, enum status status
         req->outcome.kind = END_FAILED; /* it had begun */
     req->outcome.status = status;
     req->outcome.reason = reason;
-    end_request(router, req, SLOT_NONE);
+    finish_end_request(router, req, SLOT_NONE);
 }
 
 void finish_done(struct router *router, struct request *req, enum finish finish, uint32_t slot) {
@@ -64,7 +64,7 @@ void finish_done(struct router *router, struct request *req, enum finish finish,
     struct part *answered = req->prefill.slot != SLOT_NONE ? &req->prefill : &req->decode;
     if (answered->slot != SLOT_NONE)
         trust_answered(router, answered);
-    end_request(router, req, slot);
+    finish_end_request(router, req, slot);
 }
 
 void finish_unplaced(struct router *router, struct request *req, enum status status,
@@ -78,10 +78,10 @@ void finish_unplaced(struct router *router, struct request *req, enum status sta
 void finish_cancelled(struct router *router, struct request *req) {
     req->outcome.kind = END_CANCELLED;
     req->outcome.reason = REASON_CANCELLED;
-    end_request(router, req, SLOT_NONE);
+    finish_end_request(router, req, SLOT_NONE);
 }
 
-static void count(struct router_stats *stats, enum end_kind kind) {
+static void finish_count(struct router_stats *stats, enum end_kind kind) {
     uint64_t *const counts[] = {[END_DONE] = &stats->n_completed,
                                 [END_CANCELLED] = &stats->n_cancelled,
                                 [END_REFUSED] = &stats->n_refused,
@@ -101,7 +101,7 @@ enum turn finish_request(struct router *router, struct request *req) {
     end.dispatch_ns = submitted_ns - left_queue_ns;
     end.first_token_ns = req->first_token_ns != 0 ? req->first_token_ns - req->admitted_ns : 0;
     end.attempt = (struct attempt_id){.req = req->id, .attempt = req->attempt};
-    count(&router->stats, req->outcome.kind);
+    finish_count(&router->stats, req->outcome.kind);
     uint64_t user = req->spec.user;
     turns_leave(&router->turns, req);
     request_give(&router->requests, req);

@@ -118,7 +118,7 @@ void fleet_cancel(struct router *router, struct slot *slot, struct attempt_id at
     fleet_send(router, slot, &message);
 }
 
-static void flush_forgets(struct router *router, struct slot *slot) {
+static void fleet_flush_forgets(struct router *router, struct slot *slot) {
     if (slot->n_forgets == 0)
         return;
     struct message message = {.type = MESSAGE_FORGET};
@@ -132,13 +132,13 @@ void fleet_forget(struct router *router, struct slot *slot, struct attempt_id at
     if (!slot_in_session(slot))
         return;
     if (slot->n_forgets == SLOT_FORGETS)
-        flush_forgets(router, slot);
+        fleet_flush_forgets(router, slot);
     slot->forgets[slot->n_forgets++] = attempt;
     router->fleet.forgets_due = true;
 }
 
 /* Every worker learns where the others take KV; the list is the whole set, not a change. */
-static void send_peers(struct router *router) {
+static void fleet_send_peers(struct router *router) {
     struct fleet *fleet = &router->fleet;
     uint32_t n = 0;
     for (uint32_t i = 0; i < fleet->n_seen && n < MESSAGE_PEERS_MAX; i++) {
@@ -164,11 +164,11 @@ static void send_peers(struct router *router) {
 void fleet_flush(struct router *router) {
     if (router->fleet.forgets_due) {
         for (uint32_t i = 0; i < router->fleet.n_seen; i++)
-            flush_forgets(router, &router->fleet.slots[i]);
+            fleet_flush_forgets(router, &router->fleet.slots[i]);
         router->fleet.forgets_due = false;
     }
     if (router->fleet.peers_changed)
-        send_peers(router);
+        fleet_send_peers(router);
 }
 
 bool fleet_pairs(const struct slot *a, const struct slot *b) {

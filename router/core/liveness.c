@@ -33,7 +33,8 @@ void liveness_load(struct router *router, struct slot *slot, const struct load *
 }
 
 /* The BEAT echoes our PING: what was sent before that PING is in the worker's figures. */
-static void reflect(struct router *router, struct slot *slot, struct list *parts, uint64_t t_ns) {
+static void liveness_reflect(struct router *router, struct slot *slot, struct list *parts,
+                             uint64_t t_ns) {
     list_each_entry(part, parts, struct part, link) {
         if (part->sent_ns <= t_ns)
             part_reflected(router, slot, part);
@@ -43,8 +44,8 @@ static void reflect(struct router *router, struct slot *slot, struct list *parts
 void liveness_beat(struct router *router, struct slot *slot, const struct beat *beat) {
     liveness_load(router, slot, &beat->load);
     if (slot->n_unreflected > 0) {
-        reflect(router, slot, &slot->prefills, beat->t_ns);
-        reflect(router, slot, &slot->decodes, beat->t_ns);
+        liveness_reflect(router, slot, &slot->prefills, beat->t_ns);
+        liveness_reflect(router, slot, &slot->decodes, beat->t_ns);
     }
     if (beat->state == WORKER_DRAINING && slot->state == SLOT_READY)
         fleet_set_state(router, slot, SLOT_DRAINING);
@@ -67,7 +68,7 @@ bool liveness_overdue(const struct router *router, const struct slot *slot) {
 }
 
 /* Slow is not dead: somebody else must be able to take over. */
-static bool others_live(const struct router *router, const struct slot *slot) {
+static bool liveness_others_live(const struct router *router, const struct slot *slot) {
     fleet_each(other, &router->fleet) {
         if (other != slot && other->state == SLOT_READY && !liveness_overdue(router, other))
             return true;
@@ -75,7 +76,7 @@ static bool others_live(const struct router *router, const struct slot *slot) {
     return false;
 }
 
-static void ping_all(struct router *router) {
+static void liveness_ping_all(struct router *router) {
     fleet_each(slot, &router->fleet) {
         if (slot_in_session(slot) || slot->state == SLOT_RIVAL)
             fleet_ping(router, slot);
@@ -83,7 +84,7 @@ static void ping_all(struct router *router) {
     router->ping_ns = router->now_ns + PING_NS;
 }
 
-static void tick_rival(struct router *router, struct slot *slot) {
+static void liveness_tick_rival(struct router *router, struct slot *slot) {
     struct slot *holder = rival_holder(router, slot);
     if (!holder)
         session_join(router, slot);
@@ -91,18 +92,18 @@ static void tick_rival(struct router *router, struct slot *slot) {
         session_close(router, holder, "superseded"); /* which lets the rival in */
 }
 
-static void fence_hung(struct router *router, struct slot *slot) {
+static void liveness_fence_hung(struct router *router, struct slot *slot) {
     session_fence(router, slot, LOSS_DIED, "hung");
     trust_hung(router, slot);
 }
 
-static void tick_slot(struct router *router, struct slot *slot) {
+static void liveness_tick_slot(struct router *router, struct slot *slot) {
     uint64_t now_ns = router->now_ns;
     switch (slot->state) {
     case SLOT_READY:
     case SLOT_DRAINING:
-        if (liveness_overdue(router, slot) && others_live(router, slot))
-            fence_hung(router, slot);
+        if (liveness_overdue(router, slot) && liveness_others_live(router, slot))
+            liveness_fence_hung(router, slot);
         else if (slot->drain_until_ns != 0 && now_ns >= slot->drain_until_ns) {
             slot->drain_until_ns = now_ns + NS_PER_S;
             if (router->fleet.n_ready > 0)
@@ -118,7 +119,7 @@ static void tick_slot(struct router *router, struct slot *slot) {
         if (now_ns - slot->heard_ns > SILENCE_NS)
             session_close(router, slot, "silent");
         else
-            tick_rival(router, slot);
+            liveness_tick_rival(router, slot);
         return;
     case SLOT_LOADING:
         if (now_ns - slot->announced_ns > LOADING_SILENCE_NS)
@@ -135,12 +136,12 @@ static void tick_slot(struct router *router, struct slot *slot) {
 
 void liveness_tick(struct router *router) {
     if (router->now_ns >= router->ping_ns)
-        ping_all(router);
+        liveness_ping_all(router);
     for (uint32_t i = 0; i < router->fleet.n_seen; i++)
-        tick_slot(router, &router->fleet.slots[i]);
+        liveness_tick_slot(router, &router->fleet.slots[i]);
 }
 
-static uint64_t earlier(uint64_t a, uint64_t b) {
+static uint64_t liveness_earlier(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
@@ -149,18 +150,19 @@ uint64_t liveness_deadline(const struct router *router) {
     fleet_each(slot, &router->fleet) {
         if (slot->state == SLOT_FREE)
             continue;
-        next = earlier(next, earlier(router->ping_ns, router->now_ns + OWN_NS_MAX));
+        next =
+            liveness_earlier(next, liveness_earlier(router->ping_ns, router->now_ns + OWN_NS_MAX));
         if (!slot_in_session(slot))
             continue;
         uint64_t hung_own = slot->progress_own_ns + liveness_bound_ns(router, slot) + 1;
         if (hung_own > router->own_ns) /* else it may stay so: the next tick looks again */
-            next = earlier(next, router->now_ns + (hung_own - router->own_ns));
+            next = liveness_earlier(next, router->now_ns + (hung_own - router->own_ns));
         if (slot->drain_until_ns != 0)
-            next = earlier(next, slot->drain_until_ns);
+            next = liveness_earlier(next, slot->drain_until_ns);
         if (slot->busy_until_ns > router->now_ns && router->n_waiting > 0)
-            next = earlier(next, slot->busy_until_ns);
+            next = liveness_earlier(next, slot->busy_until_ns);
         if (trust_standing(router, slot) == STANDING_ASIDE && router->n_waiting > 0)
-            next = earlier(next, slot->trust->until_ns); /* then it takes one on trial */
+            next = liveness_earlier(next, slot->trust->until_ns); /* then it takes one on trial */
     }
     return next;
 }

@@ -44,13 +44,13 @@ static const struct note_kind kinds[ROUTER_NOTES] = {
     [NOTE_POISONED] = {"request poisoned", LOG_WARN, "worker", {"tokens", "attempt"}},
 };
 
-static void say(const struct router *router, const struct note *note) {
+static void router_note_say(const struct router *router, const struct note *note) {
     if (router->sink.note)
         router->sink.note(router->sink.context, note);
 }
 
-static struct note new_note(enum router_note kind, const char *name, uint64_t value,
-                            uint64_t more) {
+static struct note router_note_new(enum router_note kind, const char *name, uint64_t value,
+                                   uint64_t more) {
     ASSERT(kind < ROUTER_NOTES);
     return (struct note){.kind = &kinds[kind],
                          .event = kind,
@@ -59,9 +59,9 @@ static struct note new_note(enum router_note kind, const char *name, uint64_t va
                          .values = {value, more}};
 }
 
-static struct note about_request(enum router_note kind, const struct request *req, const char *name,
-                                 uint64_t value, uint64_t more) {
-    struct note note = new_note(kind, name, value, more);
+static struct note router_note_about_request(enum router_note kind, const struct request *req,
+                                             const char *name, uint64_t value, uint64_t more) {
+    struct note note = router_note_new(kind, name, value, more);
     note.request = req->spec.user;
     note.attempt = (struct note_id){req->id.hi, req->id.lo, req->attempt};
     return note;
@@ -69,9 +69,9 @@ static struct note about_request(enum router_note kind, const struct request *re
 
 void note_name(const struct router *router, enum router_note kind, const char *name,
                const char *reason, uint64_t value, uint64_t more) {
-    struct note note = new_note(kind, name, value, more);
+    struct note note = router_note_new(kind, name, value, more);
     note.reason = reason;
-    say(router, &note);
+    router_note_say(router, &note);
 }
 
 void note_worker(const struct router *router, enum router_note kind, const struct slot *slot,
@@ -81,29 +81,29 @@ void note_worker(const struct router *router, enum router_note kind, const struc
 
 void note_pair(const struct router *router, const struct slot *prefill, const struct slot *decode,
                const char *reason, uint64_t for_ms) {
-    struct note note = new_note(NOTE_PAIR_FAILED, prefill->announce.name, for_ms, 0);
+    struct note note = router_note_new(NOTE_PAIR_FAILED, prefill->announce.name, for_ms, 0);
     note.reason = reason;
     note.key = "to";
     note.word = decode->announce.name;
-    say(router, &note);
+    router_note_say(router, &note);
 }
 
 void note_request(const struct router *router, enum router_note kind, const struct request *req,
                   const struct slot *slot) {
-    struct note note =
-        about_request(kind, req, slot ? slot->announce.name : NULL, req->n_emitted, req->attempt);
-    say(router, &note);
+    struct note note = router_note_about_request(kind, req, slot ? slot->announce.name : NULL,
+                                                 req->n_emitted, req->attempt);
+    router_note_say(router, &note);
 }
 
 void note_decision(const struct router *router, enum router_note kind, const struct request *req,
                    const char *name, const char *reason, uint64_t value, uint64_t more) {
-    struct note note = about_request(kind, req, name, value, more);
+    struct note note = router_note_about_request(kind, req, name, value, more);
     note.reason = reason;
     if (req->prefill.slot != SLOT_NONE) {
         note.key = "prefill";
         note.word = router->fleet.slots[req->prefill.slot].announce.name;
     }
-    say(router, &note);
+    router_note_say(router, &note);
 }
 
 void note_waits(const struct router *router, struct request *req, const char *reason) {

@@ -14,7 +14,7 @@ static struct pair *pairs_find(struct slot *slot, uint32_t with) {
 }
 
 /* Its record, or a free one, or the one that is over first. */
-static struct pair *find_or_make(struct slot *slot, uint32_t with) {
+static struct pair *pairs_find_or_make(struct slot *slot, uint32_t with) {
     struct pair *pair = pairs_find(slot, with);
     if (pair)
         return pair;
@@ -29,7 +29,7 @@ static struct pair *find_or_make(struct slot *slot, uint32_t with) {
     return pair;
 }
 
-static void drop(struct slot *slot, uint32_t with) {
+static void pairs_drop(struct slot *slot, uint32_t with) {
     struct pair *pair = pairs_find(slot, with);
     if (!pair)
         return;
@@ -37,7 +37,7 @@ static void drop(struct slot *slot, uint32_t with) {
     slot->n_pairs--;
 }
 
-static bool avoids(const struct router *router, const struct slot *slot, uint32_t with) {
+static bool pairs_avoids(const struct router *router, const struct slot *slot, uint32_t with) {
     if (slot->n_pairs == 0)
         return false;
     for (uint32_t i = 0; i < PAIRS_MAX; i++) {
@@ -49,10 +49,10 @@ static bool avoids(const struct router *router, const struct slot *slot, uint32_
 }
 
 bool pairs_may(const struct router *router, const struct slot *a, const struct slot *b) {
-    return !avoids(router, a, b->number) && !avoids(router, b, a->number);
+    return !pairs_avoids(router, a, b->number) && !pairs_avoids(router, b, a->number);
 }
 
-static bool are_partners(const struct slot *a, const struct slot *b) {
+static bool pairs_are_partners(const struct slot *a, const struct slot *b) {
     return ((a->welcome.role == ROLE_PREFILL && b->welcome.role == ROLE_DECODE) ||
             (a->welcome.role == ROLE_DECODE && b->welcome.role == ROLE_PREFILL)) &&
            b->state == SLOT_READY && fleet_pairs(a, b);
@@ -63,7 +63,7 @@ bool pairs_cut_off(const struct router *router, const struct slot *slot) {
         return false;
     bool has_partner = false;
     fleet_each(other, &router->fleet) {
-        if (!are_partners(slot, other))
+        if (!pairs_are_partners(slot, other))
             continue;
         if (pairs_may(router, slot, other))
             return false;
@@ -82,7 +82,7 @@ static void pairs_look(struct router *router, struct slot *slot, uint64_t for_ns
 void pairs_failed(struct router *router, const struct request *req, const char *why) {
     struct slot *prefill = fleet_slot(&router->fleet, req->prefill.slot);
     struct slot *decode = fleet_slot(&router->fleet, req->decode.slot);
-    struct pair *one = find_or_make(decode, prefill->number);
+    struct pair *one = pairs_find_or_make(decode, prefill->number);
     if (one->for_ns > 0 && !one->on_trial && router->now_ns < one->until_ns)
         return; /* of an attempt that began before it was avoided */
     uint64_t for_ns = one->for_ns > 0 ? 2 * one->for_ns : PAIRS_AVOIDED_NS;
@@ -90,7 +90,7 @@ void pairs_failed(struct router *router, const struct request *req, const char *
     one->for_ns = for_ns;
     one->on_trial = false;
     one->until_ns = router->now_ns + for_ns;
-    struct pair *other = find_or_make(prefill, decode->number);
+    struct pair *other = pairs_find_or_make(prefill, decode->number);
     *other = *one;
     other->with = decode->number;
     router->stats.n_pairs_failed++;
@@ -104,12 +104,12 @@ void pairs_worked(struct router *router, const struct request *req) {
     struct slot *decode = fleet_slot(&router->fleet, req->decode.slot);
     if (prefill->n_pairs == 0 && decode->n_pairs == 0)
         return;
-    drop(prefill, decode->number);
-    drop(decode, prefill->number);
+    pairs_drop(prefill, decode->number);
+    pairs_drop(decode, prefill->number);
     prefill->is_cut_off = decode->is_cut_off = false;
 }
 
-static void try_again(struct router *router, struct slot *slot, uint32_t with) {
+static void pairs_try_again(struct router *router, struct slot *slot, uint32_t with) {
     struct pair *pair = slot->n_pairs > 0 ? pairs_find(slot, with) : NULL;
     if (!pair)
         return;
@@ -118,13 +118,13 @@ static void try_again(struct router *router, struct slot *slot, uint32_t with) {
 }
 
 void pairs_begin(struct router *router, uint32_t prefill, uint32_t decode) {
-    try_again(router, fleet_slot(&router->fleet, prefill), decode);
-    try_again(router, fleet_slot(&router->fleet, decode), prefill);
+    pairs_try_again(router, fleet_slot(&router->fleet, prefill), decode);
+    pairs_try_again(router, fleet_slot(&router->fleet, decode), prefill);
 }
 
 void pairs_forget(struct router *router, const struct slot *slot) {
     for (uint32_t i = 0; i < router->fleet.n_seen; i++) {
         if (router->fleet.slots[i].n_pairs > 0)
-            drop(&router->fleet.slots[i], slot->number);
+            pairs_drop(&router->fleet.slots[i], slot->number);
     }
 }

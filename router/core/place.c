@@ -29,41 +29,42 @@ static unsigned place_takes(const struct router *router, const struct slot *slot
     }
 }
 
-static bool same_numerics(const struct slot *slot, const struct request *req) {
+static bool place_same_numerics(const struct slot *slot, const struct request *req) {
     return memcmp(slot->welcome.numerics_fp, req->numerics, FINGERPRINT_BYTES) == 0;
 }
 
-static bool open_to_others(const struct router *router, const struct slot *slot) {
+static bool place_open_to_others(const struct router *router, const struct slot *slot) {
     return router->alone == SLOT_NONE || router->alone_slot != slot->number;
 }
 
 /* Sequences there: what it reports and what it cannot know of yet; never fewer than ours. */
-static uint32_t slot_sequences(const struct slot *slot) {
+static uint32_t place_slot_sequences(const struct slot *slot) {
     uint64_t n = (uint64_t)slot->load.n_running + slot->load.n_waiting + slot->n_unreflected;
     n = n < slot->n_assigned ? slot->n_assigned : n;
     return n < UINT32_MAX / 2 ? (uint32_t)n : UINT32_MAX / 2;
 }
 
-static uint32_t slot_load(const struct slot *slot, enum policy_stage stage) {
-    uint32_t load = slot_sequences(slot);
+static uint32_t place_slot_load(const struct slot *slot, enum policy_stage stage) {
+    uint32_t load = place_slot_sequences(slot);
     if (stage == POLICY_PREFILL)
         load += (uint32_t)((slot->load.prefill_tokens_queued + slot->tokens_unreflected) /
                            PREFILL_TOKENS_PER_SEQUENCE);
     return load;
 }
 
-static bool has_room(const struct router *router, const struct slot *slot) {
-    return slot_sequences(slot) < slot->welcome.max_seqs && slot->busy_until_ns <= router->now_ns;
+static bool place_has_room(const struct router *router, const struct slot *slot) {
+    return place_slot_sequences(slot) < slot->welcome.max_seqs &&
+           slot->busy_until_ns <= router->now_ns;
 }
 
 /* Could it take another one at once? */
-static bool is_free(const struct router *router, const struct slot *slot) {
-    return open_to_others(router, slot) && has_room(router, slot);
+static bool place_is_free(const struct router *router, const struct slot *slot) {
+    return place_open_to_others(router, slot) && place_has_room(router, slot);
 }
 
 /* An attempt that brought nothing may have cost seconds already: the next one goes where the last
  * answer was good, if such a worker has room, before any of which nothing is known yet. */
-static uint32_t keep_proved(const struct router *router, uint32_t n) {
+static uint32_t place_keep_proved(const struct router *router, uint32_t n) {
     struct policy_candidate *all = router->candidates;
     uint32_t n_proved = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -80,12 +81,12 @@ struct fits {
 };
 
 /* Of those that can hold it the least bad ones; of these the exact ones, where there are any. */
-static struct fits find_fits(struct router *router, const struct request *req) {
+static struct fits place_find_fits(struct router *router, const struct request *req) {
     uint32_t n = 0, least = UINT32_MAX;
     fleet_each(slot, &router->fleet) {
         if (!trust_can_hold(slot, req))
             continue;
-        bool inexact = req->has_numerics && !same_numerics(slot, req);
+        bool inexact = req->has_numerics && !place_same_numerics(slot, req);
         uint32_t rank = 2 * trust_badness(router, req, slot) + inexact;
         if (rank > least)
             continue;
@@ -104,15 +105,15 @@ struct place_search {
 };
 
 /* One without room is none to choose, and keeps those of higher ranks out all the same. */
-static void offer(struct router *router, struct place_search *search, const struct slot *slot,
-                  uint32_t rank) {
+static void place_offer(struct router *router, struct place_search *search, const struct slot *slot,
+                        uint32_t rank) {
     if (rank > search->rank)
         return;
     search->n = rank < search->rank ? 0 : search->n;
     search->rank = rank;
-    if (is_free(router, slot))
-        router->candidates[search->n++] =
-            (struct policy_candidate){.slot = slot->number, .load = slot_load(slot, search->stage)};
+    if (place_is_free(router, slot))
+        router->candidates[search->n++] = (struct policy_candidate){
+            .slot = slot->number, .load = place_slot_load(slot, search->stage)};
 }
 
 /* SLOT_NONE: there is none to choose from. */
@@ -120,7 +121,7 @@ static uint32_t place_choose(struct router *router, const struct request *req,
                              struct place_search search) {
     if (search.n == 0)
         return SLOT_NONE;
-    uint32_t n = req->n_losses > 0 ? keep_proved(router, search.n) : search.n;
+    uint32_t n = req->n_losses > 0 ? place_keep_proved(router, search.n) : search.n;
     struct policy_query query = {
         .stage = search.stage,
         .candidates = router->candidates,
@@ -134,8 +135,8 @@ static uint32_t place_choose(struct router *router, const struct request *req,
     return router->candidates[chosen].slot;
 }
 
-static uint32_t uncached_tokens(const struct router *router, const struct request *req,
-                                const struct slot *slot) {
+static uint32_t place_uncached_tokens(const struct router *router, const struct request *req,
+                                      const struct slot *slot) {
     uint32_t n_tokens = request_n_tokens(req), cached = 0;
     if (router->policy->cached)
         cached = router->policy->cached(router->policy_state, slot->number, req->spec.hashes,
@@ -145,7 +146,7 @@ static uint32_t uncached_tokens(const struct router *router, const struct reques
 }
 
 /* Nobody could ever take it as things are: wait for a worker to come, or give up. */
-static enum turn nobody_fits(struct router *router, struct request *req, bool closed) {
+static enum turn place_nobody_fits(struct router *router, struct request *req, bool closed) {
     if (router->fleet.n_ready == 0) {
         note_waits(router, req, "no_worker");
         return TURN_FULL; /* admit_tick() ends the wait when no worker comes */
@@ -173,7 +174,7 @@ static enum turn nobody_fits(struct router *router, struct request *req, bool cl
     return TURN_ENDED;
 }
 
-static bool is_better_alone(const struct slot *slot, const struct slot *best) {
+static bool place_is_better_alone(const struct slot *slot, const struct slot *best) {
     bool is_proved = slot->trust->proof == PROOF_GOOD;
     if (is_proved != (best->trust->proof == PROOF_GOOD))
         return is_proved;
@@ -187,10 +188,10 @@ static enum turn place_alone(struct router *router, struct request *req, struct 
         return TURN_WAIT;
     }
     if (fits.n == 0)
-        return nobody_fits(router, req, false);
+        return place_nobody_fits(router, req, false);
     struct slot *best = router->fitting[0];
     for (uint32_t i = 1; i < fits.n; i++) {
-        if (is_better_alone(router->fitting[i], best))
+        if (place_is_better_alone(router->fitting[i], best))
             best = router->fitting[i];
     }
     router->alone = req->index;
@@ -205,15 +206,15 @@ static enum turn place_alone(struct router *router, struct request *req, struct 
 
 /* Who prefills for this decode worker: one of equal numerics; where there is none at all, one of
  * others (another tensor-parallel size), and the stream is counted as inexact. */
-static uint32_t find_partner(struct router *router, const struct request *req, struct fits fits,
-                             const struct slot *to) {
+static uint32_t place_find_partner(struct router *router, const struct request *req,
+                                   struct fits fits, const struct slot *to) {
     struct place_search search = {.stage = POLICY_PREFILL, .rank = UINT32_MAX};
     for (uint32_t i = 0; i < fits.n; i++) {
         const struct slot *slot = router->fitting[i];
         if (place_takes(router, slot) != TAKES_PREFILL || !fleet_pairs(slot, to) ||
             !pairs_may(router, slot, to))
             continue;
-        offer(router, &search, slot, fleet_equals(slot, to) ? 0 : 1);
+        place_offer(router, &search, slot, fleet_equals(slot, to) ? 0 : 1);
     }
     return place_choose(router, req, search);
 }
@@ -228,7 +229,8 @@ struct found {
 
 /* Where it decodes: roles are preferences, and yield where nobody of the right one is left, or has
  * blocks. */
-static struct found find_decode(struct router *router, struct request *req, struct fits fits) {
+static struct found place_find_decode(struct router *router, struct request *req,
+                                      struct fits fits) {
     bool by_load = router->config.roles == ROLES_LOAD, has_decode = false;
     struct found found = {.slot = SLOT_NONE};
     struct place_search search = {.stage = POLICY_DECODE, .rank = UINT32_MAX};
@@ -240,11 +242,11 @@ static struct found find_decode(struct router *router, struct request *req, stru
         bool blocks = !by_load || !has_decode || roles_has_blocks(slot, request_n_tokens(req));
         if (yields && !(by_load && blocks))
             continue;
-        found.is_full |= !yields && open_to_others(router, slot);
-        found.is_closed |= !yields && !open_to_others(router, slot);
+        found.is_full |= !yields && place_open_to_others(router, slot);
+        found.is_closed |= !yields && !place_open_to_others(router, slot);
         uint32_t rank = blocks ? RANK_DECODES : RANK_NO_BLOCKS;
-        if (is_free(router, slot))
-            offer(router, &search, slot, yields ? RANK_YIELDS : rank);
+        if (place_is_free(router, slot))
+            place_offer(router, &search, slot, yields ? RANK_YIELDS : rank);
     }
     found.slot = place_choose(router, req, search);
     req->choice = fits.exact ? "same_numerics" : "policy";
@@ -261,26 +263,26 @@ enum turn place_request(struct router *router, struct request *req) {
         note_waits(router, req, "rests_after_a_loss");
         return TURN_WAIT;
     }
-    struct fits fits = find_fits(router, req);
+    struct fits fits = place_find_fits(router, req);
     if (req->alone)
         return place_alone(router, req, fits);
-    struct found decode = find_decode(router, req, fits);
+    struct found decode = place_find_decode(router, req, fits);
     if (decode.slot == SLOT_NONE) {
         if (decode.is_full) {
             note_waits(router, req, "no_room");
             /* One that avoids workers, or goes on at some alone, says nothing of those behind it. */
             return req->n_replays > 0 || req->outgrown || fits.exact ? TURN_WAIT : TURN_FULL;
         }
-        return nobody_fits(router, req, decode.is_closed);
+        return place_nobody_fits(router, req, decode.is_closed);
     }
     const struct slot *to = &router->fleet.slots[decode.slot];
     req->to_decode = decode.slot;
     req->to_prefill = SLOT_NONE;
     if (to->welcome.role != ROLE_DECODE)
         return TURN_NEXT;
-    uint32_t n_uncached = uncached_tokens(router, req, to);
+    uint32_t n_uncached = place_uncached_tokens(router, req, to);
     if (n_uncached > router->config.local_prefill_tokens)
-        req->to_prefill = find_partner(router, req, fits, to);
+        req->to_prefill = place_find_partner(router, req, fits, to);
     if (req->to_prefill != SLOT_NONE && router->config.roles == ROLES_LOAD &&
         roles_prefill_here(&router->fleet.slots[req->to_prefill], to, n_uncached)) {
         req->to_prefill = SLOT_NONE;
@@ -299,9 +301,9 @@ uint32_t place_room(const struct router *router) {
         if (is_good && !any_good)
             prefill = decode = both = 0; /* those that are put aside count where all are */
         any_good |= is_good;
-        if (is_good != any_good || !is_free(router, slot))
+        if (is_good != any_good || !place_is_free(router, slot))
             continue;
-        uint32_t room = slot->welcome.max_seqs - slot_sequences(slot);
+        uint32_t room = slot->welcome.max_seqs - place_slot_sequences(slot);
         unsigned kind = place_takes(router, slot);
         *(kind == TAKES_PREFILL ? &prefill : kind == TAKES_DECODE ? &decode : &both) += room;
     }

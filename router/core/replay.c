@@ -28,14 +28,14 @@ void replay_reset_losses(struct router *router, struct request *req) {
     finish_alone(router, req);
 }
 
-static void requeue(struct router *router, struct request *req) {
+static void replay_requeue(struct router *router, struct request *req) {
     finish_release(router, req, SLOT_NONE);
     req->verdict_ns = 0;
     req->stage = STAGE_PLACE;
     queue_add(router, req);
 }
 
-static void hold(struct router *router, struct request *req) {
+static void replay_hold(struct router *router, struct request *req) {
     req->hold_ns = router->now_ns + HOLD_NS;
     timers_pull(&router->timers, req->index, req->hold_ns);
 }
@@ -63,7 +63,7 @@ void replay_lost(struct router *router, struct request *req, struct slot *slot, 
         if (!req->has_token)
             req->n_losses++;
         if (!req->has_token && loss == LOSS_DIED)
-            hold(router, req);
+            replay_hold(router, req);
         if (loss == LOSS_DIED && router->alone == req->index) {
             router->stats.n_poisoned++;
             note_request(router, NOTE_POISONED, req, slot);
@@ -77,7 +77,7 @@ void replay_lost(struct router *router, struct request *req, struct slot *slot, 
         if (req->n_losses >= REPLAY_LOSSES_ALONE)
             req->alone = true;
     }
-    requeue(router, req);
+    replay_requeue(router, req);
 }
 
 void replay_all(struct router *router, struct slot *slot, enum loss loss) {
@@ -99,7 +99,7 @@ void replay_losses(struct router *router) {
 }
 
 /* Several refusals in flight at once count as one. */
-static void back_off(const struct router *router, struct slot *slot) {
+static void replay_back_off(const struct router *router, struct slot *slot) {
     if (router->now_ns < slot->busy_until_ns && !slot->probing)
         return;
     slot->probing = false;
@@ -109,14 +109,15 @@ static void back_off(const struct router *router, struct slot *slot) {
 }
 
 /* Is it this attempt that was to hand over, and has the decode worker not spoken yet? */
-static bool hands_over(const struct request *req) {
+static bool replay_hands_over(const struct request *req) {
     return req->state == REQUEST_RUNNING && req->prefill.slot != SLOT_NONE &&
            req->decode.slot != SLOT_NONE;
 }
 
 /* A failed attempt tells of its worker; one that was to hand over tells of the two. */
-static void blame(struct router *router, struct request *req, struct slot *slot, const char *why) {
-    if (hands_over(req))
+static void replay_blame(struct router *router, struct request *req, struct slot *slot,
+                         const char *why) {
+    if (replay_hands_over(req))
         pairs_failed(router, req, why);
     else
         trust_failed(router, req, slot, why, false);
@@ -124,8 +125,8 @@ static void blame(struct router *router, struct request *req, struct slot *slot,
 
 /* The worker says that the request itself cannot be served: that is believed when another one says
  * the same, or none is left that could. True: the request has ended. */
-static bool take_verdict(struct router *router, struct request *req, struct slot *slot,
-                         enum reason reason) {
+static bool replay_take_verdict(struct router *router, struct request *req, struct slot *slot,
+                                enum reason reason) {
     bool agrees = req->blamed && req->blamed != slot->trust && req->verdict == reason;
     trust_failed(router, req, slot, reason_name(reason), reason == REASON_NUMERICS);
     req->verdict = reason;
@@ -136,7 +137,7 @@ static bool take_verdict(struct router *router, struct request *req, struct slot
 }
 
 void replay_unusable(struct router *router, struct request *req, struct slot *slot) {
-    if (!take_verdict(router, req, slot, REASON_NUMERICS))
+    if (!replay_take_verdict(router, req, slot, REASON_NUMERICS))
         replay_lost(router, req, slot, LOSS_FAILED);
 }
 
@@ -159,7 +160,7 @@ void replay_rejected(struct router *router, struct slot *slot, struct attempt_id
     switch (reason) {
     case REASON_INVALID:
     case REASON_NUMERICS:
-        if (take_verdict(router, req, slot, reason))
+        if (replay_take_verdict(router, req, slot, reason))
             return;
         loss = LOSS_FAILED;
         break;
@@ -175,10 +176,10 @@ void replay_rejected(struct router *router, struct slot *slot, struct attempt_id
         break;
     case REASON_BUSY:
     case REASON_CANCELLED: /* its clock ran out a moment before ours */
-        back_off(router, slot);
+        replay_back_off(router, slot);
         break;
     default:
-        blame(router, req, slot, reason_name(reason));
+        replay_blame(router, req, slot, reason_name(reason));
         req->verdict = REASON_NONE;
         loss = LOSS_FAILED;
         break;
@@ -189,7 +190,7 @@ void replay_rejected(struct router *router, struct slot *slot, struct attempt_id
 /* When the attempt makes no progress for too long, in own time. The patience is for live workers: of each
  * silence of one half a second counts, so a worker that stops now and then has its time, and one that
  * goes on without this attempt is found out. What widens the bound for "hung" widens the patience. */
-static uint64_t still_at_own_ns(const struct router *router, const struct request *req) {
+static uint64_t replay_still_at_own_ns(const struct router *router, const struct request *req) {
     uint64_t silent = 0, patience = REPLAY_PATIENCE_NS;
     const struct part *parts[2] = {&req->decode, &req->prefill};
     for (int i = 0; i < 2; i++) {
@@ -211,14 +212,14 @@ void replay_timer(struct router *router, struct request *req) {
         return;
     }
     if (req->state == REQUEST_RUNNING || req->state == REQUEST_RESERVING) {
-        uint64_t stalled_own = still_at_own_ns(router, req);
+        uint64_t stalled_own = replay_still_at_own_ns(router, req);
         bool no_verdict = req->verdict_ns != 0 && now_ns >= req->verdict_ns;
         if (no_verdict || router->own_ns >= stalled_own) {
             struct slot *at =
                 req->decode.slot == SLOT_NONE ? NULL : &router->fleet.slots[req->decode.slot];
             note_request(router, no_verdict ? NOTE_NO_VERDICT : NOTE_REQUEST_STILL, req, at);
             if (at && !no_verdict) /* without a verdict the prefill worker died, and that is all */
-                blame(router, req, at, "stands_still");
+                replay_blame(router, req, at, "stands_still");
             replay_lost(router, req, NULL, LOSS_FAILED);
             if (req->state != REQUEST_WAITING)
                 return; /* it ended */

@@ -7,7 +7,7 @@
 
 #define INDEX_BITS 24
 
-static void part_clear(struct part *part) {
+static void request_part_clear(struct part *part) {
     *part = (struct part){.slot = SLOT_NONE};
     list_init(&part->link);
 }
@@ -34,7 +34,7 @@ void requests_fini(struct requests *requests) {
 }
 
 /* One that was used before, else a fresh one; NULL: all are in use. */
-static struct request *take_any(struct requests *requests) {
+static struct request *request_take_any(struct requests *requests) {
     struct list *link = list_first(&requests->free);
     if (link) {
         list_remove(link);
@@ -50,7 +50,7 @@ static struct request *take_any(struct requests *requests) {
 }
 
 struct request *request_take(struct requests *requests, uint64_t router_id) {
-    struct request *req = take_any(requests);
+    struct request *req = request_take_any(requests);
     if (!req)
         return NULL;
     uint32_t index = req->index;
@@ -62,8 +62,8 @@ struct request *request_take(struct requests *requests, uint64_t router_id) {
     memset(too_long, 0, (size_t)2 * requests->n_words * sizeof *too_long); /* and `failed` */
     list_init(&req->link);
     list_init(&req->turn);
-    part_clear(&req->prefill);
-    part_clear(&req->decode);
+    request_part_clear(&req->prefill);
+    request_part_clear(&req->decode);
     req->prefilled_by = SLOT_NONE;
     requests->n_used++;
     return req;

@@ -6,13 +6,13 @@
 #include "router/core/note.h"
 #include "router/core/refuse.h"
 
-static bool holds(const struct slot *slot) {
+static bool rival_holds(const struct slot *slot) {
     return slot_in_session(slot) || slot->state == SLOT_SUSPECT;
 }
 
 struct slot *rival_holder(const struct router *router, const struct slot *slot) {
     fleet_each(other, &router->fleet) {
-        if (other != slot && holds(other) &&
+        if (other != slot && rival_holds(other) &&
             fleet_same_name(other->announce.name, slot->announce.name))
             return other;
     }

@@ -85,14 +85,14 @@ static void router_begin(struct router *router, uint64_t now_ns) {
 }
 
 /* Takes those that wait by turns and advances whoever can go. */
-static void advance_waiting(struct router *router) {
+static void router_advance_waiting(struct router *router) {
     struct request *req;
     while ((req = turns_next(&router->turns)) && path_advance(router, req) != TURN_FULL)
         continue;
     turns_rewind(&router->turns);
 }
 
-static void advance_ending(struct router *router) {
+static void router_advance_ending(struct router *router) {
     struct list *link;
     while ((link = list_first(&router->ending))) {
         list_remove(link);
@@ -102,35 +102,35 @@ static void advance_ending(struct router *router) {
 
 /* What this event did to workers and requests takes its course: lost attempts are replayed, and
  * requests whose outcome is decided end. */
-static void conclude(struct router *router) {
+static void router_conclude(struct router *router) {
     replay_losses(router);
-    advance_ending(router);
+    router_advance_ending(router);
 }
 
 /* The same, and whoever can go now goes. */
-static void advance(struct router *router) {
-    conclude(router);
+static void router_advance_queue(struct router *router) {
+    router_conclude(router);
     while (router->queue_due) {
         router->queue_due = false;
-        advance_waiting(router);
-        conclude(router);
+        router_advance_waiting(router);
+        router_conclude(router);
     }
 }
 
 /* Ends every event, and sends what has collected. */
-static void settle(struct router *router) {
-    advance(router);
+static void router_settle(struct router *router) {
+    router_advance_queue(router);
     fleet_flush(router);
 }
 
-static enum status turn_away(struct router *router, uint32_t n, enum status status) {
+static enum status router_turn_away(struct router *router, uint32_t n, enum status status) {
     router->n_turned_away += n;
     router->stats.n_refused += n;
     return status;
 }
 
 /* Newcomers that all wait, in a queue that is too long now: as if they had never come. */
-static bool give_back(struct router *router, const uint64_t *requests, uint32_t n) {
+static bool router_give_back(struct router *router, const uint64_t *requests, uint32_t n) {
     if (router->n_waiting <= router->config.max_queue)
         return false;
     for (uint32_t i = 0; i < n; i++) {
@@ -155,7 +155,7 @@ enum status router_request_all(struct router *router, uint64_t now_ns,
     router_begin(router, now_ns);
     enum status status = admit_check(router, specs, n);
     if (status != STATUS_OK)
-        return turn_away(router, n, status);
+        return router_turn_away(router, n, status);
     for (uint32_t i = 0; i < n; i++) {
         struct request *req = request_take(&router->requests, router->config.router_id);
         ASSERT(req); /* admit_check() saw enough free ones */
@@ -165,15 +165,15 @@ enum status router_request_all(struct router *router, uint64_t now_ns,
         path_advance(router, req); /* into the queue */
     }
     /* Only this event's newcomers can be too many: those in front were let in before. */
-    advance(router);
-    if (give_back(router, requests, n)) {
+    router_advance_queue(router);
+    if (router_give_back(router, requests, n)) {
         fleet_flush(router);
-        return turn_away(router, n, STATUS_BUSY);
+        return router_turn_away(router, n, STATUS_BUSY);
     }
     router->stats.n_admitted += n;
     for (uint32_t i = 0; i < n; i++)
         router->stats.n_prompt_tokens += specs[i].n_prompt;
-    settle(router);
+    router_settle(router);
     return STATUS_OK;
 }
 
@@ -190,7 +190,7 @@ void router_cancel(struct router *router, uint64_t now_ns, uint64_t request) {
     struct request *req = request_find(&router->requests, request);
     if (req)
         finish_cancelled(router, req);
-    settle(router);
+    router_settle(router);
 }
 
 void router_stop(struct router *router, uint64_t now_ns, uint64_t request, uint32_t n_tokens) {
@@ -201,23 +201,24 @@ void router_stop(struct router *router, uint64_t now_ns, uint64_t request, uint3
             req->n_emitted = n_tokens; /* what lies past the match never counts in usage */
         finish_done(router, req, FINISH_STOP, SLOT_NONE);
     }
-    settle(router);
+    router_settle(router);
 }
 
 void router_announce(struct router *router, uint64_t now_ns, const struct announce *announce) {
     router_begin(router, now_ns);
     session_announced(router, announce);
-    settle(router);
+    router_settle(router);
 }
 
-static void take_reserved(struct router *router, struct slot *slot,
-                          const struct reserved *reserved) {
+static void router_take_reserved(struct router *router, struct slot *slot,
+                                 const struct reserved *reserved) {
     struct request *req = dispatch_reserved(router, slot, reserved);
     if (req)
         path_advance(router, req);
 }
 
-static void take_message(struct router *router, struct slot *slot, const struct message *message) {
+static void router_take_message(struct router *router, struct slot *slot,
+                                const struct message *message) {
     switch (message->type) {
     case MESSAGE_BEAT:
         liveness_beat(router, slot, &message->u.beat);
@@ -229,7 +230,7 @@ static void take_message(struct router *router, struct slot *slot, const struct 
         digest_read(router, slot, &message->u.digest);
         return;
     case MESSAGE_RESERVED:
-        take_reserved(router, slot, &message->u.reserved);
+        router_take_reserved(router, slot, &message->u.reserved);
         return;
     case MESSAGE_REFUSED:
         replay_rejected(router, slot,
@@ -272,8 +273,8 @@ void router_message(struct router *router, uint64_t now_ns, uint32_t number,
     if (greeting)
         session_welcomed(router, slot, &message->u.welcome);
     else
-        take_message(router, slot, message);
-    settle(router);
+        router_take_message(router, slot, message);
+    router_settle(router);
 }
 
 void router_link_lost(struct router *router, uint64_t now_ns, uint32_t number) {
@@ -285,20 +286,20 @@ void router_link_lost(struct router *router, uint64_t now_ns, uint32_t number) {
     if (slot->state != SLOT_REFUSED &&
         slot->state != SLOT_LOADING) /* which is shown for as long as it is announced */
         session_lost(router, slot, "link_lost");
-    settle(router);
+    router_settle(router);
 }
 
 void router_tick(struct router *router, uint64_t now_ns) {
     router_begin(router, now_ns);
     liveness_tick(router);
-    conclude(router); /* before the timers, which are of requests that live */
+    router_conclude(router); /* before the timers, which are of requests that live */
     uint32_t i;
     while ((i = timers_pop(&router->timers, now_ns)) != UINT32_MAX)
         replay_timer(router, &router->requests.all[i]);
     if (router->n_waiting > 0)
         router->queue_due = true;
     admit_tick(router);
-    settle(router);
+    router_settle(router);
 }
 
 uint64_t router_deadline(const struct router *router) {
@@ -310,7 +311,7 @@ uint64_t router_deadline(const struct router *router) {
     return fleet < next ? fleet : next;
 }
 
-static struct slot *find_worker(struct router *router, const char *name) {
+static struct slot *router_find_worker(struct router *router, const char *name) {
     fleet_each(slot, &router->fleet) {
         if (slot_in_session(slot) && fleet_same_name(slot->announce.name, name))
             return slot;
@@ -318,7 +319,7 @@ static struct slot *find_worker(struct router *router, const char *name) {
     return NULL;
 }
 
-static void send_drain(struct router *router, struct slot *slot, enum drain_order order) {
+static void router_send_drain(struct router *router, struct slot *slot, enum drain_order order) {
     struct message message = {.type = MESSAGE_DRAIN};
     message.u.drain.order = order;
     message.u.drain.deadline_ms = order == DRAIN_UNDO ? 0 : DRAIN_MS;
@@ -328,28 +329,28 @@ static void send_drain(struct router *router, struct slot *slot, enum drain_orde
 enum status router_drain_worker(struct router *router, uint64_t now_ns, const char *name,
                                 bool exits) {
     router_begin(router, now_ns);
-    struct slot *slot = find_worker(router, name);
+    struct slot *slot = router_find_worker(router, name);
     if (!slot)
         return STATUS_NOT_FOUND;
-    send_drain(router, slot, exits ? DRAIN_EXIT : DRAIN_STOP);
+    router_send_drain(router, slot, exits ? DRAIN_EXIT : DRAIN_STOP);
     if (slot->drain_until_ns == 0) /* asked again, it has no more time than at first */
         slot->drain_until_ns = router->now_ns + DRAIN_MS * NS_PER_MS;
     if (slot->state == SLOT_READY)
         fleet_set_state(router, slot, SLOT_DRAINING);
-    settle(router);
+    router_settle(router);
     return STATUS_OK;
 }
 
 /* It is ready again when its BEAT says so. */
 enum status router_resume_worker(struct router *router, uint64_t now_ns, const char *name) {
     router_begin(router, now_ns);
-    struct slot *slot = find_worker(router, name);
+    struct slot *slot = router_find_worker(router, name);
     if (!slot)
         return STATUS_NOT_FOUND;
     if (slot->state == SLOT_DRAINING) {
-        send_drain(router, slot, DRAIN_UNDO);
+        router_send_drain(router, slot, DRAIN_UNDO);
         slot->drain_until_ns = 0;
     }
-    settle(router);
+    router_settle(router);
     return STATUS_OK;
 }

@@ -17,7 +17,7 @@
 #define IDENTITY_RETRY_NS (10 * NS_PER_S) /* then one that gave another name is asked again */
 #define NO_SLOT_NOTE_NS   (10 * NS_PER_S) /* at most so often the log hears of a full table */
 
-static void send_hello(struct router *router, struct slot *slot) {
+static void session_send_hello(struct router *router, struct slot *slot) {
     do {
         slot->session = random_next(&router->random);
     } while (slot->session == 0);
@@ -33,17 +33,17 @@ static void send_hello(struct router *router, struct slot *slot) {
     fleet_send(router, slot, &message);
 }
 
-static void open_link(struct router *router, struct slot *slot) {
+static void session_open_link(struct router *router, struct slot *slot) {
     fleet_unlink(router, slot);
     slot->n_sent = 0;
     slot->linked = true;
     router->sink.open_link(router->sink.context, slot->number, &slot->announce);
     fleet_set_state(router, slot, SLOT_OPENING);
-    send_hello(router, slot);
+    session_send_hello(router, slot);
 }
 
 /* It announces itself again: may the reason have gone? */
-static bool refusal_may_end(const struct router *router, const struct slot *slot) {
+static bool session_refusal_may_end(const struct router *router, const struct slot *slot) {
     switch (slot->refusal) {
     case REFUSAL_NAME:
         return !rival_holder(router, slot);
@@ -54,31 +54,31 @@ static bool refusal_may_end(const struct router *router, const struct slot *slot
     }
 }
 
-static void announced_again(struct router *router, struct slot *slot,
-                            const struct announce *announce) {
+static void session_announced_again(struct router *router, struct slot *slot,
+                                    const struct announce *announce) {
     slot->announced_ns = router->now_ns;
     switch (slot->state) {
     case SLOT_LOADING:
         slot->announce = *announce;
         if (announce->loading == 0)
-            open_link(router, slot);
+            session_open_link(router, slot);
         return;
     case SLOT_OPENING:
     case SLOT_SUSPECT:
         /* It lives, yet the link brings no answer: perhaps a half-open connection. */
         if (router->now_ns - slot->hello_ns >= HELLO_PATIENCE_NS)
-            open_link(router, slot);
+            session_open_link(router, slot);
         return;
     case SLOT_REFUSED:
-        if (refusal_may_end(router, slot))
-            open_link(router, slot);
+        if (session_refusal_may_end(router, slot))
+            session_open_link(router, slot);
         return;
     default:
         return;
     }
 }
 
-static void slot_reset(struct slot *slot) {
+static void session_slot_reset(struct slot *slot) {
     ASSERT(list_empty(&slot->prefills));
     ASSERT(list_empty(&slot->decodes));
     ASSERT(list_empty(&slot->lost));
@@ -88,7 +88,7 @@ static void slot_reset(struct slot *slot) {
 
 /* A full table: who was never welcomed, or is refused, has had its time. The one that came last
  * gets the slot, so that names which answer nothing cannot keep a worker out for long. */
-static struct slot *free_one(struct router *router) {
+static struct slot *session_free_one(struct router *router) {
     struct slot *oldest = NULL;
     for (uint32_t i = 0; i < router->fleet.n_slots; i++) {
         struct slot *slot = &router->fleet.slots[i];
@@ -103,7 +103,7 @@ static struct slot *free_one(struct router *router) {
     return oldest;
 }
 
-static void no_slot(struct router *router, const struct announce *announce) {
+static void session_no_slot(struct router *router, const struct announce *announce) {
     struct fleet *fleet = &router->fleet;
     if (fleet->no_slot_noted_ns != 0 && router->now_ns - fleet->no_slot_noted_ns < NO_SLOT_NOTE_NS)
         return;
@@ -120,17 +120,17 @@ void session_announced(struct router *router, const struct announce *announce) {
             spare = spare ? spare : slot;
         } else if (slot->announce.incarnation == announce->incarnation &&
                    fleet_same_name(slot->announce.name, announce->name)) {
-            announced_again(router, slot, announce);
+            session_announced_again(router, slot, announce);
             return;
         }
     }
     if (!spare)
-        spare = free_one(router);
+        spare = session_free_one(router);
     if (!spare) {
-        no_slot(router, announce);
+        session_no_slot(router, announce);
         return;
     }
-    slot_reset(spare);
+    session_slot_reset(spare);
     spare->trust = trust_of(fleet, announce->name);
     if (spare->number >= fleet->n_seen)
         fleet->n_seen = spare->number + 1;
@@ -142,7 +142,7 @@ void session_announced(struct router *router, const struct announce *announce) {
     if (announce->loading > 0) {
         fleet_set_state(router, spare, SLOT_LOADING);
     } else {
-        open_link(router, spare);
+        session_open_link(router, spare);
     }
 }
 
@@ -178,10 +178,10 @@ void session_fence(struct router *router, struct slot *slot, enum loss loss, con
     slot->n_forgets = 0;
     slot->drain_until_ns = 0;
     fleet_lose(router, slot, loss);
-    send_hello(router, slot);
+    session_send_hello(router, slot);
 }
 
-static void note_lost(struct router *router, const struct slot *slot, const char *why) {
+static void session_note_lost(struct router *router, const struct slot *slot, const char *why) {
     uint64_t after_ms = (router->now_ns - slot->heard_ns) / NS_PER_MS;
     if (slot->state == SLOT_READY || slot->n_assigned > 0)
         note_worker(router, NOTE_LOST, slot, why, after_ms, slot->n_assigned);
@@ -193,7 +193,7 @@ static void note_lost(struct router *router, const struct slot *slot, const char
 void session_lost(struct router *router, struct slot *slot, const char *why) {
     if (slot->state == SLOT_FREE)
         return;
-    note_lost(router, slot, why);
+    session_note_lost(router, slot, why);
     if (slot_in_session(slot) || slot->state == SLOT_SUSPECT)
         trust_left(slot);
     fleet_set_state(router, slot, SLOT_SUSPECT);

@@ -32,7 +32,7 @@ void stream_resend(struct router *router, struct slot *slot, struct request *req
 }
 
 /* The decode worker speaks: it has the Commit, so the prefill worker's part is over. */
-static void decode_began(struct router *router, struct request *req) {
+static void stream_decode_began(struct router *router, struct request *req) {
     req->verdict_ns = 0;
     if (req->prefill.slot == SLOT_NONE)
         return;
@@ -44,8 +44,8 @@ static void decode_began(struct router *router, struct request *req) {
 }
 
 /* Hands tokens [n_emitted, ...) to the client; the replay log is the spec's own token array. */
-static void emit(struct router *router, struct slot *slot, struct request *req,
-                 const struct step_entry *entry, uint32_t skip, uint32_t n) {
+static void stream_emit(struct router *router, struct slot *slot, struct request *req,
+                        const struct step_entry *entry, uint32_t skip, uint32_t n) {
     memcpy(req->spec.tokens + request_n_tokens(req), entry->tokens + skip,
            n * sizeof *entry->tokens);
     if (req->n_emitted == 0)
@@ -71,7 +71,7 @@ static void emit(struct router *router, struct slot *slot, struct request *req,
     router->sink.tokens(router->sink.context, req->spec.user, &run);
 }
 
-static bool has_logprobs_beyond(const struct step_entry *entry, uint32_t n_vocab) {
+static bool stream_has_logprobs_beyond(const struct step_entry *entry, uint32_t n_vocab) {
     for (uint32_t i = 0; i < entry->n_tokens; i++) {
         const struct token_logprobs *of = &entry->logprobs[i];
         for (uint32_t k = 0; k < of->n_top; k++) {
@@ -83,8 +83,8 @@ static bool has_logprobs_beyond(const struct step_entry *entry, uint32_t n_vocab
 }
 
 /* Ids that the vocabulary has, no more of them than were asked for, and an end that has a reason. */
-static bool is_possible(const struct router *router, const struct slot *slot,
-                        const struct request *req, const struct step_entry *entry) {
+static bool stream_is_possible(const struct router *router, const struct slot *slot,
+                               const struct request *req, const struct step_entry *entry) {
     uint32_t n_vocab = router->config.n_vocab, max_new = req->spec.sampling.max_new;
     if (entry->first_index > max_new || entry->n_tokens > max_new - entry->first_index)
         return false;
@@ -92,7 +92,7 @@ static bool is_possible(const struct router *router, const struct slot *slot,
         if (entry->tokens[i] >= n_vocab)
             return false;
     }
-    if (entry->logprobs && has_logprobs_beyond(entry, n_vocab))
+    if (entry->logprobs && stream_has_logprobs_beyond(entry, n_vocab))
         return false;
     uint32_t n_after = entry->first_index + entry->n_tokens;
     if (entry->finish == FINISH_STOP)
@@ -101,7 +101,8 @@ static bool is_possible(const struct router *router, const struct slot *slot,
            req->spec.n_prompt + n_after >= slot->welcome.context;
 }
 
-static void take_entry(struct router *router, struct slot *slot, const struct step_entry *entry) {
+static void stream_take_entry(struct router *router, struct slot *slot,
+                              const struct step_entry *entry) {
     struct request *req = request_find(&router->requests, entry->req.lo);
     struct part *part = req ? request_part(req, slot->number) : NULL;
     if (!part || entry->req.hi != router->config.router_id || entry->attempt != req->attempt ||
@@ -111,8 +112,8 @@ static void take_entry(struct router *router, struct slot *slot, const struct st
     }
     part_reflected(router, slot, part);
     if (part == &req->decode)
-        decode_began(router, req);
-    if (!is_possible(router, slot, req, entry)) {
+        stream_decode_began(router, req);
+    if (!stream_is_possible(router, slot, req, entry)) {
         trust_failed(router, req, slot, "impossible_tokens", true);
         replay_lost(router, req, slot, LOSS_FAILED);
         return;
@@ -131,7 +132,7 @@ static void take_entry(struct router *router, struct slot *slot, const struct st
             replay_lost(router, req, slot, LOSS_FAILED);
             return;
         }
-        emit(router, slot, req, entry, skip, n);
+        stream_emit(router, slot, req, entry, skip, n);
         trust_tokens(router, part, n);
         if (finish == FINISH_NONE && req->n_emitted == req->spec.sampling.max_new)
             finish = FINISH_LENGTH;
@@ -150,5 +151,5 @@ static void take_entry(struct router *router, struct slot *slot, const struct st
 void stream_step(struct router *router, struct slot *slot, const struct step *step) {
     liveness_load(router, slot, &step->load);
     for (uint32_t i = 0; i < step->n; i++)
-        take_entry(router, slot, &step->entries[i]);
+        stream_take_entry(router, slot, &step->entries[i]);
 }

@@ -33,7 +33,7 @@ static void timers_put(struct timers *timers, uint32_t at, uint32_t i) {
     timers->place[i] = at;
 }
 
-static void rise(struct timers *timers, uint32_t at, uint32_t i) {
+static void timers_rise(struct timers *timers, uint32_t at, uint32_t i) {
     while (at > 0) {
         uint32_t parent = (at - 1) / 2;
         if (timers->at_ns[timers->heap[parent]] <= timers->at_ns[i])
@@ -44,7 +44,7 @@ static void rise(struct timers *timers, uint32_t at, uint32_t i) {
     timers_put(timers, at, i);
 }
 
-static void sink(struct timers *timers, uint32_t at, uint32_t i) {
+static void timers_sink(struct timers *timers, uint32_t at, uint32_t i) {
     for (;;) {
         uint32_t child = 2 * at + 1;
         if (child >= timers->n)
@@ -60,24 +60,24 @@ static void sink(struct timers *timers, uint32_t at, uint32_t i) {
     timers_put(timers, at, i);
 }
 
-static void take_out(struct timers *timers, uint32_t i) {
+static void timers_take_out(struct timers *timers, uint32_t i) {
     uint32_t at = timers->place[i];
     uint32_t last = timers->heap[--timers->n];
     timers->place[i] = timers->capacity;
     if (last == i)
         return;
-    sink(timers, at, last);
-    rise(timers, timers->place[last], last);
+    timers_sink(timers, at, last);
+    timers_rise(timers, timers->place[last], last);
 }
 
 void timers_set(struct timers *timers, uint32_t i, uint64_t at_ns) {
     ASSERT(i < timers->capacity);
     if (timers->place[i] != timers->capacity)
-        take_out(timers, i);
+        timers_take_out(timers, i);
     if (at_ns == TIMERS_NEVER)
         return;
     timers->at_ns[i] = at_ns;
-    rise(timers, timers->n++, i);
+    timers_rise(timers, timers->n++, i);
 }
 
 void timers_pull(struct timers *timers, uint32_t i, uint64_t at_ns) {
@@ -94,6 +94,6 @@ uint32_t timers_pop(struct timers *timers, uint64_t now_ns) {
     if (timers->n == 0 || timers->at_ns[timers->heap[0]] > now_ns)
         return UINT32_MAX;
     uint32_t i = timers->heap[0];
-    take_out(timers, i);
+    timers_take_out(timers, i);
     return i;
 }

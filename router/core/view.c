@@ -76,7 +76,7 @@ bool router_next_worker(const struct router *router, uint32_t *slot, struct work
     return *slot < router->fleet.n_slots;
 }
 
-static const char *name_of(const struct router *router, const struct part *part) {
+static const char *view_name_of(const struct router *router, const struct part *part) {
     return part->slot == SLOT_NONE ? "" : router->fleet.slots[part->slot].announce.name;
 }
 
@@ -91,8 +91,8 @@ enum status router_view_request(const struct router *router, uint64_t request,
                                   .n_replays = req->n_replays,
                                   .n_tokens = req->n_emitted,
                                   .admitted_ns = req->admitted_ns,
-                                  .prefill_worker = name_of(router, &req->prefill),
-                                  .decode_worker = name_of(router, &req->decode)};
+                                  .prefill_worker = view_name_of(router, &req->prefill),
+                                  .decode_worker = view_name_of(router, &req->decode)};
     return STATUS_OK;
 }
 

@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-static void answer_status(struct server *server, const struct endpoint_request *request) {
+static void admin_answer_status(struct server *server, const struct endpoint_request *request) {
     struct buf body;
     buf_init(&body, 0);
     picture_put(server, &body);
@@ -27,8 +27,8 @@ struct order {
     bool exits;
 };
 
-static enum status read_order(const struct exchange *exchange, struct order *order,
-                              struct error *error) {
+static enum status admin_read_order(const struct exchange *exchange, struct order *order,
+                                    struct error *error) {
     json_t *root = NULL;
     TRY(json_get_parse(exchange->body, exchange->n_body, &root, error));
     struct json_get get = {.object = root, .error = error};
@@ -44,9 +44,9 @@ static enum status read_order(const struct exchange *exchange, struct order *ord
     return status;
 }
 
-static void answer_order(struct server *server, const struct endpoint_request *request,
-                         enum status status, const struct order *order, struct api_error *error,
-                         const char *json) {
+static void admin_answer_order(struct server *server, const struct endpoint_request *request,
+                               enum status status, const struct order *order,
+                               struct api_error *error, const char *json) {
     if (status == STATUS_NOT_FOUND)
         error_field(&error->error, status, "worker", "There is no worker `%s`", order->worker);
     error->status = status;
@@ -56,28 +56,28 @@ static void answer_order(struct server *server, const struct endpoint_request *r
         endpoint_error(server, request, error);
 }
 
-static void answer_drain(struct server *server, const struct endpoint_request *request) {
+static void admin_answer_drain(struct server *server, const struct endpoint_request *request) {
     struct api_error error = {0};
     struct order order = {0};
-    enum status status = read_order(request->exchange, &order, &error.error);
+    enum status status = admin_read_order(request->exchange, &order, &error.error);
     if (status == STATUS_OK)
         status =
             router_drain_worker(server->serving.core, clock_now_ns(), order.worker, order.exits);
-    answer_order(server, request, status, &order, &error, "{\"status\":\"draining\"}");
+    admin_answer_order(server, request, status, &order, &error, "{\"status\":\"draining\"}");
 }
 
-static void answer_resume(struct server *server, const struct endpoint_request *request) {
+static void admin_answer_resume(struct server *server, const struct endpoint_request *request) {
     struct api_error error = {0};
     struct order order = {0};
-    enum status status = read_order(request->exchange, &order, &error.error);
+    enum status status = admin_read_order(request->exchange, &order, &error.error);
     if (status == STATUS_OK)
         status = router_resume_worker(server->serving.core, clock_now_ns(), order.worker);
-    answer_order(server, request, status, &order, &error, "{\"status\":\"resumed\"}");
+    admin_answer_order(server, request, status, &order, &error, "{\"status\":\"resumed\"}");
 }
 
 /* Its process on this host, when it may be a child of our parent. */
-static enum status find_sibling(const struct server *server, const char *name, uint32_t *pid,
-                                struct error *error) {
+static enum status admin_find_sibling(const struct server *server, const char *name, uint32_t *pid,
+                                      struct error *error) {
     struct worker_view view;
     for (uint32_t slot = 0; router_next_worker(server->serving.core, &slot, &view); slot++) {
         if (strcmp(view.welcome.name, name) != 0)
@@ -93,14 +93,14 @@ static enum status find_sibling(const struct server *server, const char *name, u
     return STATUS_NOT_FOUND;
 }
 
-static void answer_kill(struct server *server, const struct endpoint_request *request) {
+static void admin_answer_kill(struct server *server, const struct endpoint_request *request) {
     struct api_error error = {0};
     struct order order = {0};
     uint32_t pid = 0;
     char shown[MESSAGE_NAME_MAX + 8];
-    enum status status = read_order(request->exchange, &order, &error.error);
+    enum status status = admin_read_order(request->exchange, &order, &error.error);
     if (status == STATUS_OK)
-        status = find_sibling(server, order.worker, &pid, &error.error);
+        status = admin_find_sibling(server, order.worker, &pid, &error.error);
     if (status == STATUS_OK)
         status = siblings_kill(pid, &error.error);
     if (status == STATUS_DENIED)
@@ -108,7 +108,7 @@ static void answer_kill(struct server *server, const struct endpoint_request *re
     if (status == STATUS_OK)
         log_warn("a worker is killed as asked", "name=%s pid=%u",
                  log_text(shown, sizeof shown, order.worker), pid);
-    answer_order(server, request, status, &order, &error, "{\"status\":\"killed\"}");
+    admin_answer_order(server, request, status, &order, &error, "{\"status\":\"killed\"}");
 }
 
 static const struct dialect_member order_members[] = {
@@ -136,14 +136,14 @@ static const struct dialect_about about_status = {.summary = "The cluster's pict
                                                   .answer = PICTURE_SCHEMA};
 
 const struct dialect dialect_status =
-    DIALECT_ANSWER("status", "GET", "/admin/status", openai_form, answer_status, .is_admin = true,
-                   .about = &about_status);
+    DIALECT_ANSWER("status", "GET", "/admin/status", openai_form, admin_answer_status,
+                   .is_admin = true, .about = &about_status);
 const struct dialect dialect_drain =
-    DIALECT_ANSWER("drain", "POST", "/admin/drain", openai_form, answer_drain, .is_admin = true,
-                   .body_max = GUARD_ADMIN_BODY_MAX, .about = &about_drain);
+    DIALECT_ANSWER("drain", "POST", "/admin/drain", openai_form, admin_answer_drain,
+                   .is_admin = true, .body_max = GUARD_ADMIN_BODY_MAX, .about = &about_drain);
 const struct dialect dialect_kill =
-    DIALECT_ANSWER("kill", "POST", "/admin/kill", openai_form, answer_kill, .is_admin = true,
+    DIALECT_ANSWER("kill", "POST", "/admin/kill", openai_form, admin_answer_kill, .is_admin = true,
                    .body_max = GUARD_ADMIN_BODY_MAX, .about = &about_kill);
 const struct dialect dialect_resume =
-    DIALECT_ANSWER("resume", "POST", "/admin/resume", openai_form, answer_resume, .is_admin = true,
-                   .body_max = GUARD_ADMIN_BODY_MAX, .about = &about_resume);
+    DIALECT_ANSWER("resume", "POST", "/admin/resume", openai_form, admin_answer_resume,
+                   .is_admin = true, .body_max = GUARD_ADMIN_BODY_MAX, .about = &about_resume);

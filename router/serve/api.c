@@ -64,15 +64,15 @@ const struct dialect *api_dialect(unsigned n) {
 }
 
 /* Does the pattern take further segments? "/" is itself alone. */
-static bool takes_more(const char *pattern, size_t n) {
+static bool api_takes_more(const char *pattern, size_t n) {
     return n > 1 && pattern[n - 1] == '/';
 }
 
 /* "/v1/models/" takes "/v1/models/x" and, as ids may be ORG/NAME, "/v1/models/x/y": one segment more or several,
  * none of them empty. */
-static bool path_fits(const char *pattern, const char *path) {
+static bool api_path_fits(const char *pattern, const char *path) {
     size_t n = strlen(pattern);
-    if (!takes_more(pattern, n))
+    if (!api_takes_more(pattern, n))
         return strcmp(pattern, path) == 0;
     bool has_rest = strncmp(pattern, path, n) == 0 && path[n] != 0;
     return has_rest && path[n] != '/' && !strstr(path + n, "//") && path[strlen(path) - 1] != '/';
@@ -80,7 +80,7 @@ static bool path_fits(const char *pattern, const char *path) {
 
 const char *api_rest(const struct dialect *dialect, const char *path) {
     size_t n = strlen(dialect->path);
-    return takes_more(dialect->path, n) ? path + n : "";
+    return api_takes_more(dialect->path, n) ? path + n : "";
 }
 
 const struct dialect_form *api_form(const char *content_type) {
@@ -90,12 +90,12 @@ const struct dialect_form *api_form(const char *content_type) {
     return table[0]->form;
 }
 
-static bool method_fits(const struct dialect *dialect, const char *method) {
+static bool api_method_fits(const struct dialect *dialect, const char *method) {
     bool is_get = strcmp(dialect->method, "GET") == 0;
     return strcmp(dialect->method, method) == 0 || (is_get && strcmp(method, "HEAD") == 0);
 }
 
-static void allow_method(const char *method, char allow[64]) {
+static void api_allow_method(const char *method, char allow[64]) {
     size_t n = strlen(allow);
     snprintf(allow + n, 64 - n, "%s%s", n > 0 ? ", " : "",
              strcmp(method, "GET") == 0 ? "GET, HEAD" : method);
@@ -104,23 +104,23 @@ static void allow_method(const char *method, char allow[64]) {
 void api_find(const char *method, const char *path, struct api_match *match) {
     *match = (struct api_match){.rest = ""};
     for (size_t i = 0; i < N_DIALECTS && !match->dialect; i++) {
-        if (!path_fits(table[i]->path, path))
+        if (!api_path_fits(table[i]->path, path))
             continue;
         if (!match->at_path)
             match->at_path = table[i];
-        if (method_fits(table[i], method))
+        if (api_method_fits(table[i], method))
             match->dialect = table[i];
         else
-            allow_method(table[i]->method, match->allow);
+            api_allow_method(table[i]->method, match->allow);
     }
     if (match->dialect)
         match->rest = api_rest(match->dialect, path);
     else if (match->at_path)
-        allow_method("OPTIONS", match->allow);
+        api_allow_method("OPTIONS", match->allow);
 }
 
 /* The path with single slashes, none at its end. */
-static size_t tidy(const char *path, char out[256]) {
+static size_t api_tidy(const char *path, char out[256]) {
     size_t n = 0;
     for (; *path && n < 200; path++)
         if (*path != '/' || n == 0 || out[n - 1] != '/')
@@ -131,7 +131,7 @@ static size_t tidy(const char *path, char out[256]) {
     return n;
 }
 
-static bool is_served(const char *path) {
+static bool api_is_served(const char *path) {
     struct api_match match;
     api_find("", path, &match);
     return match.at_path;
@@ -139,14 +139,14 @@ static bool is_served(const char *path) {
 
 bool api_near(const char *path, char near[256]) {
     char tidied[256];
-    size_t n = tidy(path, tidied);
+    size_t n = api_tidy(path, tidied);
     bool has_front = strncmp(tidied, "/v1/", strlen("/v1/")) == 0;
     const char *const fronts[] = {"", "/v1"};
     for (size_t i = 0; n > 0 && i < sizeof fronts / sizeof *fronts; i++) {
         snprintf(near, 256, "%s%s", fronts[i], tidied);
-        if (is_served(near))
+        if (api_is_served(near))
             return true;
     }
     snprintf(near, 256, "%s", has_front ? tidied + strlen("/v1") : "");
-    return is_served(near);
+    return api_is_served(near);
 }

@@ -30,7 +30,7 @@ struct api_keys {
 #define CALLS_MAX  1000000
 #define TOKENS_MAX 1000000000
 
-static bool read_number(const char *text, uint32_t *number, uint32_t max) {
+static bool api_keys_read_number(const char *text, uint32_t *number, uint32_t max) {
     char *end = NULL;
     unsigned long value = strtoul(text, &end, 10);
     if (*text < '0' || *text > '9' || *end || value < 1 || value > max)
@@ -54,16 +54,19 @@ static bool read_name(const char *text, char *name) {
 }
 
 /* "concurrent=8" and its like. */
-static bool read_word(const char *word, struct quota *quota) {
+static bool api_keys_read_word(const char *word, struct quota *quota) {
     static const char concurrent[] = "concurrent=", per_minute[] = "per-minute=";
     static const char tokens[] = "tokens-per-minute=";
     static const char salt[] = "cache-salt=", name[] = "name=";
     if (strncmp(word, concurrent, sizeof concurrent - 1) == 0)
-        return read_number(word + sizeof concurrent - 1, &quota->concurrent_max, CALLS_MAX);
+        return api_keys_read_number(word + sizeof concurrent - 1, &quota->concurrent_max,
+                                    CALLS_MAX);
     if (strncmp(word, per_minute, sizeof per_minute - 1) == 0)
-        return read_number(word + sizeof per_minute - 1, &quota->calls.per_minute, CALLS_MAX);
+        return api_keys_read_number(word + sizeof per_minute - 1, &quota->calls.per_minute,
+                                    CALLS_MAX);
     if (strncmp(word, tokens, sizeof tokens - 1) == 0)
-        return read_number(word + sizeof tokens - 1, &quota->tokens.per_minute, TOKENS_MAX);
+        return api_keys_read_number(word + sizeof tokens - 1, &quota->tokens.per_minute,
+                                    TOKENS_MAX);
     if (strncmp(word, name, sizeof name - 1) == 0)
         return read_name(word + sizeof name - 1, quota->name);
     size_t n = strlen(word);
@@ -75,7 +78,7 @@ static bool read_word(const char *word, struct quota *quota) {
 }
 
 /* What a header can carry, and a person can type. */
-static bool is_key(const char *key) {
+static bool api_keys_is_key(const char *key) {
     while (*key > ' ' && *key <= '~')
         key++;
     return *key == 0;
@@ -88,10 +91,10 @@ static uint64_t tenant_of(const struct api_keys_row *row) {
     return hash != 0 ? hash : 1;
 }
 
-static enum status read_words(char *rest, struct api_keys_row *row, const char *path,
-                              struct error *error) {
+static enum status api_keys_read_words(char *rest, struct api_keys_row *row, const char *path,
+                                       struct error *error) {
     for (const char *word; (word = strtok_r(NULL, BLANKS, &rest)) != NULL;)
-        if (!read_word(word, row->quota))
+        if (!api_keys_read_word(word, row->quota))
             return error_set(error, STATUS_INVALID,
                              "%s: line %u: the words after a key are concurrent=N, per-minute=N "
                              "(1 to 1000000), tokens-per-minute=N (1 to 1000000000), "
@@ -110,7 +113,7 @@ static enum status api_keys_add(struct api_keys *keys, char *line, unsigned n_li
     if (keys->n == API_KEYS_MAX || strlen(key) > API_KEY_BYTES_MAX)
         return error_set(error, STATUS_LIMIT, "%s: more than %d keys, or one longer than %d bytes",
                          path, API_KEYS_MAX, API_KEY_BYTES_MAX);
-    if (!is_key(key))
+    if (!api_keys_is_key(key))
         return error_set(error, STATUS_INVALID,
                          "%s: line %u: a key must be printable ASCII characters", path, n_lines);
     struct api_keys_row *grown = reallocarray(keys->rows, keys->n + 1, sizeof *keys->rows);
@@ -124,14 +127,14 @@ static enum status api_keys_add(struct api_keys *keys, char *line, unsigned n_li
     row->quota = calloc(1, sizeof *row->quota);
     if (!row->quota)
         return error_set(error, STATUS_NOMEM, "%s: no memory to read it", path);
-    TRY(read_words(rest, row, path, error));
+    TRY(api_keys_read_words(rest, row, path, error));
     row->quota->tenant = tenant_of(row);
     return STATUS_OK;
 }
 
 /* `line` has n bytes and a NUL behind them. */
-static enum status read_line(struct api_keys *keys, char *line, size_t n, unsigned n_lines,
-                             const char *path, struct error *error) {
+static enum status api_keys_read_line(struct api_keys *keys, char *line, size_t n, unsigned n_lines,
+                                      const char *path, struct error *error) {
     if (n > LINE_BYTES_MAX - 1)
         return error_set(error, STATUS_LIMIT, "%s: line %u: longer than %d bytes", path, n_lines,
                          LINE_BYTES_MAX - 2);
@@ -141,14 +144,14 @@ static enum status read_line(struct api_keys *keys, char *line, size_t n, unsign
     return api_keys_add(keys, line, n_lines, path, error);
 }
 
-static enum status read_lines(struct api_keys *keys, FILE *file, const char *path,
-                              struct error *error) {
+static enum status api_keys_read_lines(struct api_keys *keys, FILE *file, const char *path,
+                                       struct error *error) {
     char *line = NULL;
     size_t size = 0;
     unsigned n_lines = 0;
     enum status status = STATUS_OK;
     for (ssize_t n; status == STATUS_OK && (n = getline(&line, &size, file)) >= 0;)
-        status = read_line(keys, line, (size_t)n, ++n_lines, path, error);
+        status = api_keys_read_line(keys, line, (size_t)n, ++n_lines, path, error);
     if (line)
         explicit_bzero(line, size);
     free(line);
@@ -156,7 +159,8 @@ static enum status read_lines(struct api_keys *keys, FILE *file, const char *pat
 }
 
 /* A regular file that its owner alone may change: whoever may write it can let himself in. */
-static enum status open_file(const char *path, bool is_private, FILE **file, struct error *error) {
+static enum status api_keys_open_file(const char *path, bool is_private, FILE **file,
+                                      struct error *error) {
     int fd;
     uint64_t n_bytes;
     TRY(file_open(path, &fd, &n_bytes, error));
@@ -173,12 +177,12 @@ static enum status open_file(const char *path, bool is_private, FILE **file, str
 enum status api_keys_load(const char *path, bool is_private, struct api_keys **out,
                           struct error *error) {
     FILE *file;
-    TRY(open_file(path, is_private, &file, error));
+    TRY(api_keys_open_file(path, is_private, &file, error));
     struct api_keys *keys = calloc(1, sizeof *keys);
     if (keys)
         *keys = (struct api_keys){.path = strdup(path), .is_private = is_private};
     enum status status = keys && keys->path
-                             ? read_lines(keys, file, path, error)
+                             ? api_keys_read_lines(keys, file, path, error)
                              : error_set(error, STATUS_NOMEM, "%s: no memory to read it", path);
     fclose(file);
     if (status == STATUS_OK && keys->n == 0)
@@ -229,7 +233,7 @@ struct quota *api_keys_quota(struct api_keys *keys, const char *key) {
 }
 
 /* The quota of a key that stays goes over, with the limits of now: each side owns one afterwards. */
-static void keep_quota(struct api_keys_row *old, struct api_keys_row *fresh) {
+static void api_keys_keep_quota(struct api_keys_row *old, struct api_keys_row *fresh) {
     struct quota *kept = old->quota;
     if (strcmp(kept->salt, fresh->quota->salt) != 0)
         return;
@@ -248,7 +252,7 @@ void api_keys_replace(struct api_keys *keys, struct api_keys **by) {
     for (unsigned i = 0; i < fresh->n; i++) {
         struct api_keys_row *old = api_keys_find(keys, fresh->rows[i].key);
         if (old)
-            keep_quota(old, &fresh->rows[i]);
+            api_keys_keep_quota(old, &fresh->rows[i]);
     }
     struct api_keys gone = *keys;
     *keys = *fresh;

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static struct span trimmed(const char *text, size_t n) {
+static struct span cors_trimmed(const char *text, size_t n) {
     while (n > 0 && (*text == ' ' || *text == '\t')) {
         text++;
         n--;
@@ -23,7 +23,7 @@ const char *cors_headers(const char *asked, char allowed[CORS_HEADERS_MAX + 1]) 
     const char *next = NULL;
     for (const char *at = asked; at; at = next) {
         size_t n_part = strcspn(at, ",");
-        struct span name = trimmed(at, n_part);
+        struct span name = cors_trimmed(at, n_part);
         size_t n_more = name.n + (n > 0 ? 2 : 0);
         next = at[n_part] ? at + n_part + 1 : NULL;
         if (!target_is_token(name.bytes, name.n) || n_more > CORS_HEADERS_MAX - n)

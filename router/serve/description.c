@@ -45,7 +45,7 @@ void description_free(struct description *description) {
     free(description);
 }
 
-static void answer_openapi(struct server *server, const struct endpoint_request *request) {
+static void serve_answer_openapi(struct server *server, const struct endpoint_request *request) {
     const struct description *description = server->description;
     const char *origin = request->origin;
     const struct header headers[] = {{"ETag", description->tag},
@@ -66,5 +66,5 @@ static const struct dialect_about about = {
     .answer = SCHEMA({"type" : "object", "required" : [ "openapi", "info", "paths" ]}),
 };
 
-const struct dialect dialect_openapi =
-    DIALECT_ANSWER("openapi", "GET", "/openapi.json", openai_form, answer_openapi, .about = &about);
+const struct dialect dialect_openapi = DIALECT_ANSWER(
+    "openapi", "GET", "/openapi.json", openai_form, serve_answer_openapi, .about = &about);

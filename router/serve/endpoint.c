@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-static struct client client_of(const struct server *server,
-                               const struct endpoint_request *request) {
+static struct client endpoint_client_of(const struct server *server,
+                                        const struct endpoint_request *request) {
     return (struct client){.exchanges = server->serving.exchanges,
                            .form = request->form,
                            .exchange = request->exchange->id,
@@ -19,7 +19,7 @@ static struct client client_of(const struct server *server,
 
 void endpoint_reply(struct server *server, const struct endpoint_request *request, unsigned status,
                     const char *content_type, struct buf *body) {
-    struct client client = client_of(server, request);
+    struct client client = endpoint_client_of(server, request);
     struct api_error error = {.status = buf_status(body)};
     if (error.status == STATUS_OK) {
         client_reply(&client, status, content_type ? content_type : client.form->content_type,
@@ -40,14 +40,14 @@ void endpoint_text(struct server *server, const struct endpoint_request *request
 }
 
 /* If-None-Match: "a", "b"; or *. */
-static bool is_known(const struct exchange *exchange, const char *tag) {
+static bool endpoint_is_known(const struct exchange *exchange, const char *tag) {
     const char *tags = exchange_header(exchange, "if-none-match");
     return tags && (strcmp(tags, "*") == 0 || strstr(tags, tag));
 }
 
 void endpoint_constant(struct server *server, const struct endpoint_request *request,
                        const char *tag, struct exchange_reply *reply) {
-    if (is_known(request->exchange, tag)) {
+    if (endpoint_is_known(request->exchange, tag)) {
         reply->status = 304;
         reply->content_type = NULL;
         reply->n_body = 0;
@@ -57,6 +57,6 @@ void endpoint_constant(struct server *server, const struct endpoint_request *req
 
 void endpoint_error(struct server *server, const struct endpoint_request *request,
                     const struct api_error *error) {
-    struct client client = client_of(server, request);
+    struct client client = endpoint_client_of(server, request);
     client_refuse(&client, &server->serving, error);
 }

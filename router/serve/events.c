@@ -41,7 +41,7 @@ struct watcher {
     struct quota *quota;   /* of the client's key; or NULL */
 };
 
-static void forget(struct watcher *watcher) {
+static void events_forget(struct watcher *watcher) {
     struct events *events = watcher->events;
     list_remove(&watcher->link);
     if (--events->n == 0)
@@ -50,11 +50,11 @@ static void forget(struct watcher *watcher) {
     free(watcher);
 }
 
-static void on_gone(struct exchange *exchange) {
-    forget(exchange->user);
+static void events_on_gone(struct exchange *exchange) {
+    events_forget(exchange->user);
 }
 
-static struct seen look_at(const struct router *core, uint32_t slot) {
+static struct seen events_look_at(const struct router *core, uint32_t slot) {
     struct worker_view view;
     if (router_worker(core, slot, &view) != STATUS_OK)
         return (struct seen){0};
@@ -62,10 +62,10 @@ static struct seen look_at(const struct router *core, uint32_t slot) {
 }
 
 /* Has a worker come, gone or changed its state since this was asked last? */
-static bool has_changed(struct events *events) {
+static bool events_has_changed(struct events *events) {
     bool changed = false;
     for (uint32_t slot = 0; slot < MESSAGE_PEERS_MAX; slot++) {
-        struct seen now = look_at(events->server->serving.core, slot);
+        struct seen now = events_look_at(events->server->serving.core, slot);
         struct seen *seen = &events->seen[slot];
         changed |= now.state != seen->state || now.incarnation != seen->incarnation ||
                    now.standing != seen->standing;
@@ -74,13 +74,13 @@ static bool has_changed(struct events *events) {
     return changed;
 }
 
-static void put_event(const struct events *events, struct buf *out) {
+static void events_put_event(const struct events *events, struct buf *out) {
     sse_begin(out);
     picture_put(events->server, out);
     sse_end(out);
 }
 
-static void tell(const struct watcher *watcher, const struct buf *event) {
+static void events_tell(const struct watcher *watcher, const struct buf *event) {
     if (buf_status(event) != STATUS_OK)
         return;
     enum status status = exchange_write(watcher->events->server->serving.exchanges, watcher->id,
@@ -89,37 +89,37 @@ static void tell(const struct watcher *watcher, const struct buf *event) {
 }
 
 /* Who has not taken the last picture yet is told the next one instead. */
-static void tell_all(struct events *events) {
+static void events_tell_all(struct events *events) {
     struct exchanges *all = events->server->serving.exchanges;
     struct buf event;
     buf_init(&event, 0);
-    put_event(events, &event);
+    events_put_event(events, &event);
     list_each_entry(watcher, &events->every, const struct watcher, link) {
         if (exchange_pending(all, watcher->id) == 0)
-            tell(watcher, &event);
+            events_tell(watcher, &event);
     }
     buf_fini(&event);
     events->told_ns = clock_now_ns();
 }
 
-static void look(void *user) {
+static void events_look(void *user) {
     struct events *events = user;
     bool is_due = clock_now_ns() - events->told_ns >= EVENTS_EVERY_MS * NS_PER_MS;
-    if (has_changed(events) || is_due)
-        tell_all(events);
+    if (events_has_changed(events) || is_due)
+        events_tell_all(events);
     loop_timer_after(events->timer, EVENTS_LOOK_MS * NS_PER_MS);
 }
 
 void events_end(struct events *events) {
     struct exchanges *all = events->server->serving.exchanges;
     if (events->n > 0)
-        tell_all(events);
+        events_tell_all(events);
     list_each_entry(watcher, &events->every, struct watcher, link) {
         uint64_t id = watcher->id;
         struct exchange *exchange = exchange_find(all, id);
         exchange->gone = NULL;
         exchange->user = NULL;
-        forget(watcher);
+        events_forget(watcher);
         exchange_end(all, id, NULL, 0);
     }
 }
@@ -130,7 +130,7 @@ enum status events_new(struct server *server, struct events **out) {
         return STATUS_NOMEM;
     events->server = server;
     list_init(&events->every);
-    if (loop_timer_new(server->serving.loop, look, events, &events->timer) != STATUS_OK) {
+    if (loop_timer_new(server->serving.loop, events_look, events, &events->timer) != STATUS_OK) {
         free(events);
         return STATUS_NOMEM;
     }
@@ -146,8 +146,8 @@ void events_free(struct events *events) {
 }
 
 /* A watcher more, or NULL with an error for the client. */
-static struct watcher *admit(struct events *events, struct exchange *exchange,
-                             struct api_error *error) {
+static struct watcher *events_admit(struct events *events, struct exchange *exchange,
+                                    struct api_error *error) {
     struct watcher *watcher = NULL;
     struct quota *quota = NULL;
     if (events->server->serving.draining)
@@ -163,7 +163,7 @@ static struct watcher *admit(struct events *events, struct exchange *exchange,
     }
     *watcher = (struct watcher){.events = events, .id = exchange->id, .quota = quota};
     if (events->n++ == 0) {
-        has_changed(events); /* from here on */
+        events_has_changed(events); /* from here on */
         events->told_ns = clock_now_ns();
         loop_timer_after(events->timer, EVENTS_LOOK_MS * NS_PER_MS);
     }
@@ -172,7 +172,7 @@ static struct watcher *admit(struct events *events, struct exchange *exchange,
 }
 
 /* A picture at once, and more until the client leaves or the router drains. */
-static void answer_events(struct server *server, const struct endpoint_request *request) {
+static void events_answer(struct server *server, const struct endpoint_request *request) {
     struct exchange *exchange = request->exchange;
     struct exchange_reply head = {.status = 200,
                                   .content_type = openai_form.stream_type,
@@ -184,17 +184,17 @@ static void answer_events(struct server *server, const struct endpoint_request *
         exchange_reply(server->serving.exchanges, exchange->id, &head);
         return;
     }
-    struct watcher *watcher = admit(server->events, exchange, &error);
+    struct watcher *watcher = events_admit(server->events, exchange, &error);
     if (!watcher) {
         endpoint_error(server, request, &error);
         return;
     }
     exchange->user = watcher;
-    exchange->gone = on_gone;
+    exchange->gone = events_on_gone;
     exchange_begin_stream(server->serving.exchanges, watcher->id, &head);
     buf_init(&event, 0);
-    put_event(server->events, &event);
-    tell(watcher, &event);
+    events_put_event(server->events, &event);
+    events_tell(watcher, &event);
     buf_fini(&event);
 }
 
@@ -205,5 +205,5 @@ static const struct dialect_about about = {
 };
 
 const struct dialect dialect_events =
-    DIALECT_ANSWER("events", "GET", "/admin/events", openai_form, answer_events, .is_admin = true,
+    DIALECT_ANSWER("events", "GET", "/admin/events", openai_form, events_answer, .is_admin = true,
                    .about = &about);

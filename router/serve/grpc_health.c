@@ -29,7 +29,7 @@ enum follows {
 };
 
 /* The names that Kubernetes and gateways ask by, and each of our services that serves models. */
-static enum follows find_service(ProtobufCBinaryData service) {
+static enum follows grpc_health_find_service(ProtobufCBinaryData service) {
     static const char *const names[] = {"", "readiness", "tandem.v1.Inference",
                                         "vllm.grpc.engine.VllmEngine"};
     const struct span name = grpc_span(service);
@@ -41,18 +41,19 @@ static enum follows find_service(ProtobufCBinaryData service) {
     return FOLLOWS_NOTHING;
 }
 
-static state state_of(const struct server *server, enum follows follows) {
+static state grpc_health_state_of(const struct server *server, enum follows follows) {
     if (follows == FOLLOWS_NOTHING)
         return NO_SERVICE;
     return follows == FOLLOWS_LIFE || serving_ready(&server->serving) ? SERVING : NOT_SERVING;
 }
 
-static enum follows read_service(const ProtobufCMessage *question) {
-    return find_service(((const Grpc__Health__V1__HealthCheckRequest *)question)->service);
+static enum follows grpc_health_read_service(const ProtobufCMessage *question) {
+    return grpc_health_find_service(
+        ((const Grpc__Health__V1__HealthCheckRequest *)question)->service);
 }
 
 GRPC_ANSWER(answer_check, grpc__health__v1__health_check_request__descriptor) {
-    enum follows follows = read_service(question);
+    enum follows follows = grpc_health_read_service(question);
     if (follows == FOLLOWS_NOTHING) {
         struct api_error error = {.code = "service_not_found"};
         error.status = error_set(&error.error, STATUS_NOT_FOUND, "service: unknown");
@@ -60,7 +61,7 @@ GRPC_ANSWER(answer_check, grpc__health__v1__health_check_request__descriptor) {
         return;
     }
     Grpc__Health__V1__HealthCheckResponse answer = GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__INIT;
-    answer.status = state_of(server, follows);
+    answer.status = grpc_health_state_of(server, follows);
     grpc_answer(server, request, &answer.base);
 }
 
@@ -89,14 +90,14 @@ static void grpc_health_forget(struct watch *watch) {
     free(watch);
 }
 
-static void on_gone(struct exchange *exchange) {
+static void grpc_health_on_gone(struct exchange *exchange) {
     grpc_health_forget(exchange->user);
 }
 
 /* Tells what the client does not know; one that reads too slowly is told the last state later. */
 static void grpc_health_tell(struct watch *watch) {
     const struct server *server = watch->watches->server;
-    state now = state_of(server, watch->follows);
+    state now = grpc_health_state_of(server, watch->follows);
     if (now == watch->told)
         return;
     Grpc__Health__V1__HealthCheckResponse answer = GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__INIT;
@@ -110,7 +111,7 @@ static void grpc_health_tell(struct watch *watch) {
     buf_fini(&out);
 }
 
-static void end(struct watch *watch) {
+static void grpc_health_end(struct watch *watch) {
     struct exchanges *all = watch->watches->server->serving.exchanges;
     struct api_error error = {0};
     struct dialect_refusal refusal = {0};
@@ -128,7 +129,7 @@ void health_watches_tell(struct health_watches *watches) {
     list_each_entry(watch, &watches->every, struct watch, link) {
         grpc_health_tell(watch);
         if (watches->server->serving.draining)
-            end(watch);
+            grpc_health_end(watch);
     }
 }
 
@@ -181,14 +182,14 @@ GRPC_ANSWER(answer_watch, grpc__health__v1__health_check_request__descriptor) {
     }
     *watch = (struct watch){.watches = server->watches,
                             .id = exchange->id,
-                            .follows = read_service(question),
+                            .follows = grpc_health_read_service(question),
                             .told = UNKNOWN,
                             .quota = quota};
     if (list_empty(&server->watches->every))
         loop_timer_after(server->watches->timer, HEALTH_LOOK_MS * NS_PER_MS);
     list_push_back(&server->watches->every, &watch->link);
     exchange->user = watch;
-    exchange->gone = on_gone;
+    exchange->gone = grpc_health_on_gone;
     exchange_begin_stream(server->serving.exchanges, watch->id, &head);
     grpc_health_tell(watch);
 }

@@ -25,7 +25,7 @@ typedef Grpc__Reflection__V1__ServerReflectionResponse response;
 enum { SET_FILE = 1, FILE_NAME = 1, FILE_PACKAGE = 2, FILE_MESSAGE = 4, FILE_SERVICE = 6 };
 enum { ANY_NAME = 1, SERVICE_METHOD = 2 };
 
-static uint64_t read_varint(struct span *bytes) {
+static uint64_t grpc_reflection_read_varint(struct span *bytes) {
     uint64_t value = 0;
     for (unsigned shift = 0; bytes->n > 0 && shift < 64; shift += 7) {
         unsigned char byte = (unsigned char)*bytes->bytes++;
@@ -39,10 +39,10 @@ static uint64_t read_varint(struct span *bytes) {
 
 /* The next field of that number among those with a length; false: there is no more. The bytes are our
  * own build's. */
-static bool next_field(struct span *message, unsigned number, struct span *value) {
+static bool grpc_reflection_next_field(struct span *message, unsigned number, struct span *value) {
     while (message->n > 0) {
-        uint64_t key = read_varint(message);
-        uint64_t n = read_varint(message); /* a length, or the value of a number */
+        uint64_t key = grpc_reflection_read_varint(message);
+        uint64_t n = grpc_reflection_read_varint(message); /* a length, or the value of a number */
         if ((key & 7) != 2)
             continue;
         *value = (struct span){message->bytes, n};
@@ -54,17 +54,17 @@ static bool next_field(struct span *message, unsigned number, struct span *value
     return false;
 }
 
-static struct span first_field(struct span message, unsigned number) {
+static struct span grpc_reflection_first_field(struct span message, unsigned number) {
     struct span value = {0};
-    return next_field(&message, number, &value) ? value : (struct span){"", 0};
+    return grpc_reflection_next_field(&message, number, &value) ? value : (struct span){"", 0};
 }
 
-static struct span all_files(void) {
+static struct span grpc_reflection_all_files(void) {
     return (struct span){(const char *)grpc_files, grpc_files_n};
 }
 
 /* Takes "name." or a final "name" off the front of a symbol. */
-static bool take_name(struct span *symbol, struct span name) {
+static bool grpc_reflection_take_name(struct span *symbol, struct span name) {
     if (symbol->n < name.n || memcmp(symbol->bytes, name.bytes, name.n) != 0)
         return false;
     if (symbol->n > name.n && symbol->bytes[name.n] != '.')
@@ -76,21 +76,23 @@ static bool take_name(struct span *symbol, struct span name) {
 }
 
 /* Has the file the symbol: a message, a service or a service's method, by its full name? */
-static bool has_symbol(struct span file, struct span symbol) {
+static bool grpc_reflection_has_symbol(struct span file, struct span symbol) {
     struct span one;
-    if (!take_name(&symbol, first_field(file, FILE_PACKAGE)) || symbol.n == 0)
+    if (!grpc_reflection_take_name(&symbol, grpc_reflection_first_field(file, FILE_PACKAGE)) ||
+        symbol.n == 0)
         return false;
-    for (struct span rest = file; next_field(&rest, FILE_MESSAGE, &one);)
-        if (span_equal(first_field(one, ANY_NAME), symbol))
+    for (struct span rest = file; grpc_reflection_next_field(&rest, FILE_MESSAGE, &one);)
+        if (span_equal(grpc_reflection_first_field(one, ANY_NAME), symbol))
             return true;
-    for (struct span rest = file; next_field(&rest, FILE_SERVICE, &one);) {
+    for (struct span rest = file; grpc_reflection_next_field(&rest, FILE_SERVICE, &one);) {
         struct span left = symbol, method;
-        if (!take_name(&left, first_field(one, ANY_NAME)))
+        if (!grpc_reflection_take_name(&left, grpc_reflection_first_field(one, ANY_NAME)))
             continue;
         if (left.n == 0)
             return true;
-        for (struct span methods = one; next_field(&methods, SERVICE_METHOD, &method);)
-            if (span_equal(first_field(method, ANY_NAME), left))
+        for (struct span methods = one;
+             grpc_reflection_next_field(&methods, SERVICE_METHOD, &method);)
+            if (span_equal(grpc_reflection_first_field(method, ANY_NAME), left))
                 return true;
     }
     return false;
@@ -98,7 +100,8 @@ static bool has_symbol(struct span file, struct span symbol) {
 
 /* --- questions and answers ---------------------------------------------------------------------- */
 
-static void put_error(response *answer, int code, const char *text, struct buf *out) {
+static void grpc_reflection_put_error(response *answer, int code, const char *text,
+                                      struct buf *out) {
     Grpc__Reflection__V1__ErrorResponse error = GRPC__REFLECTION__V1__ERROR_RESPONSE__INIT;
     error.error_code = code;
     error.error_message = grpc_text(text);
@@ -109,7 +112,7 @@ static void put_error(response *answer, int code, const char *text, struct buf *
     answer->error_response = NULL;
 }
 
-static void put_file(response *answer, struct span file, struct buf *out) {
+static void grpc_reflection_put_file(response *answer, struct span file, struct buf *out) {
     Grpc__Reflection__V1__FileDescriptorResponse found =
         GRPC__REFLECTION__V1__FILE_DESCRIPTOR_RESPONSE__INIT;
     ProtobufCBinaryData bytes = grpc_bytes(file);
@@ -122,19 +125,20 @@ static void put_file(response *answer, struct span file, struct buf *out) {
     answer->file_descriptor_response = NULL;
 }
 
-static void put_services(response *answer, struct buf *out) {
+static void grpc_reflection_put_services(response *answer, struct buf *out) {
     Grpc__Reflection__V1__ListServiceResponse list =
         GRPC__REFLECTION__V1__LIST_SERVICE_RESPONSE__INIT;
     Grpc__Reflection__V1__ServiceResponse services[SERVICES_MAX], *at[SERVICES_MAX];
     char names[SERVICES_MAX][128];
     struct span file, service;
-    for (struct span files = all_files(); next_field(&files, SET_FILE, &file);)
-        for (struct span rest = file; next_field(&rest, FILE_SERVICE, &service);) {
+    for (struct span files = grpc_reflection_all_files();
+         grpc_reflection_next_field(&files, SET_FILE, &file);)
+        for (struct span rest = file; grpc_reflection_next_field(&rest, FILE_SERVICE, &service);) {
             size_t i = list.n_service;
             if (i == SERVICES_MAX)
                 break;
-            struct span package = first_field(file, FILE_PACKAGE);
-            struct span name = first_field(service, ANY_NAME);
+            struct span package = grpc_reflection_first_field(file, FILE_PACKAGE);
+            struct span name = grpc_reflection_first_field(service, ANY_NAME);
             int n = snprintf(names[i], sizeof names[i], "%.*s.%.*s", (int)package.n, package.bytes,
                              (int)name.n, name.bytes);
             grpc__reflection__v1__service_response__init(&services[i]);
@@ -150,7 +154,7 @@ static void put_services(response *answer, struct buf *out) {
     answer->list_services_response = NULL;
 }
 
-static void put_answer(request *question, struct buf *out) {
+static void grpc_reflection_put_answer(request *question, struct buf *out) {
     response answer;
     struct span file;
     grpc__reflection__v1__server_reflection_response__init(&answer);
@@ -161,23 +165,24 @@ static void put_answer(request *question, struct buf *out) {
         GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_BY_FILENAME;
     switch ((int)question->message_request_case) {
     case GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_LIST_SERVICES:
-        put_services(&answer, out);
+        grpc_reflection_put_services(&answer, out);
         return;
     case GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_BY_FILENAME:
     case GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_CONTAINING_SYMBOL:
-        for (struct span files = all_files(); next_field(&files, SET_FILE, &file);) {
+        for (struct span files = grpc_reflection_all_files();
+             grpc_reflection_next_field(&files, SET_FILE, &file);) {
             struct span wanted =
                 grpc_span(by_name ? question->file_by_filename : question->file_containing_symbol);
-            if (by_name ? span_equal(first_field(file, FILE_NAME), wanted)
-                        : has_symbol(file, wanted)) {
-                put_file(&answer, file, out);
+            if (by_name ? span_equal(grpc_reflection_first_field(file, FILE_NAME), wanted)
+                        : grpc_reflection_has_symbol(file, wanted)) {
+                grpc_reflection_put_file(&answer, file, out);
                 return;
             }
         }
-        put_error(&answer, 5, "no such file or symbol", out);
+        grpc_reflection_put_error(&answer, 5, "no such file or symbol", out);
         return;
     default:
-        put_error(&answer, 12, "this question is not answered here", out);
+        grpc_reflection_put_error(&answer, 12, "this question is not answered here", out);
     }
 }
 
@@ -190,7 +195,7 @@ struct talk {
     struct quota *quota;         /* of the client's key; or NULL */
 };
 
-static void free_talk(struct exchange *exchange) {
+static void grpc_reflection_free_talk(struct exchange *exchange) {
     struct talk *talk = exchange->user;
     exchange->user = NULL;
     watches_leave(talk->quota);
@@ -199,13 +204,13 @@ static void free_talk(struct exchange *exchange) {
 }
 
 /* Ends the stream, with the failure's status in its trailers or a good one. */
-static void end_talk(struct exchange *exchange, const struct api_error *error) {
+static void grpc_reflection_end_talk(struct exchange *exchange, const struct api_error *error) {
     const struct talk *talk = exchange->user;
     struct exchanges *all = talk->exchanges;
     uint64_t id = talk->id;
     struct dialect_refusal refusal = {0};
     exchange->gone = NULL;
-    free_talk(exchange);
+    grpc_reflection_free_talk(exchange);
     if (error) {
         grpc_form.refuse(error, &refusal);
         exchange_end(all, id, refusal.headers, refusal.n_headers);
@@ -215,8 +220,8 @@ static void end_talk(struct exchange *exchange, const struct api_error *error) {
 }
 
 /* The answer to one whole question, in its frame. */
-static enum status answer_one(const struct talk *talk, const struct span *question, struct buf *out,
-                              struct api_error *error) {
+static enum status grpc_reflection_answer_one(const struct talk *talk, const struct span *question,
+                                              struct buf *out, struct api_error *error) {
     struct arena arena;
     ProtobufCMessage *message = NULL;
     arena_init(&arena, QUESTIONS_BYTES * 16);
@@ -224,12 +229,12 @@ static enum status answer_one(const struct talk *talk, const struct span *questi
                                 &grpc__reflection__v1__server_reflection_request__descriptor,
                                 &arena, &message, error);
     if (error->status == STATUS_OK)
-        put_answer((request *)message, out);
+        grpc_reflection_put_answer((request *)message, out);
     arena_fini(&arena);
     return error->status;
 }
 
-static enum status too_large(struct api_error *error) {
+static enum status grpc_reflection_too_large(struct api_error *error) {
     error->code = "body_too_large";
     return error_set(&error->error, STATUS_LIMIT, "a question has more than %u bytes",
                      QUESTIONS_BYTES);
@@ -237,18 +242,18 @@ static enum status too_large(struct api_error *error) {
 
 /* What came with all that is complete in it, answered. A client that asks faster than it reads is
  * refused when the answers that wait have reached their bound. */
-static enum status answer_all(struct talk *talk, struct api_error *error) {
+static enum status grpc_reflection_answer_all(struct talk *talk, struct api_error *error) {
     struct span left = {talk->input.data ? talk->input.data : "", talk->input.n};
     struct buf out;
     buf_init(&out, ANSWERS_BYTES);
     while (error->status == STATUS_OK && left.n >= GRPC_PREFIX_BYTES) {
         struct span one = {left.bytes, grpc_length(left) + GRPC_PREFIX_BYTES};
         if (one.n > QUESTIONS_BYTES)
-            error->status = too_large(error);
+            error->status = grpc_reflection_too_large(error);
         else if (one.n > left.n)
             break;
         else
-            answer_one(talk, &one, &out, error);
+            grpc_reflection_answer_one(talk, &one, &out, error);
         left.bytes += one.n;
         left.n -= one.n;
     }
@@ -263,22 +268,23 @@ static enum status answer_all(struct talk *talk, struct api_error *error) {
     return error->status;
 }
 
-static void take_piece(struct exchange *exchange, const char *bytes, size_t n, bool end) {
+static void grpc_reflection_take_piece(struct exchange *exchange, const char *bytes, size_t n,
+                                       bool end) {
     struct talk *talk = exchange->user;
     struct api_error error = {0};
     buf_append(&talk->input, bytes, n);
     if (buf_status(&talk->input) != STATUS_OK)
-        error.status = too_large(&error);
+        error.status = grpc_reflection_too_large(&error);
     if (error.status == STATUS_OK)
-        (void)!answer_all(talk, &error);
+        (void)!grpc_reflection_answer_all(talk, &error);
     if (error.status == STATUS_OK && end && talk->input.n > 0)
         error.status = error_set(&error.error, STATUS_INVALID, "the body ends within its message");
     if (error.status != STATUS_OK || end)
-        end_talk(exchange, error.status != STATUS_OK ? &error : NULL);
+        grpc_reflection_end_talk(exchange, error.status != STATUS_OK ? &error : NULL);
 }
 
 /* The questions come in pieces behind the head, which is answered at once. */
-static void answer_reflection(struct server *server, const struct endpoint_request *asked) {
+static void grpc_reflection_answer(struct server *server, const struct endpoint_request *asked) {
     struct exchange *exchange = asked->exchange;
     const char *encoding = exchange_header(exchange, "grpc-encoding");
     struct talk *talk = calloc(1, sizeof *talk);
@@ -301,14 +307,14 @@ static void answer_reflection(struct server *server, const struct endpoint_reque
     snprintf(talk->encoding, sizeof talk->encoding, "%s", encoding ? encoding : "");
     buf_init(&talk->input, 2 * QUESTIONS_BYTES);
     exchange->user = talk;
-    exchange->gone = free_talk;
+    exchange->gone = grpc_reflection_free_talk;
     exchange_begin_stream(talk->exchanges, talk->id, &head);
 }
 
 const struct dialect dialect_grpc_reflection = DIALECT_ANSWER(
     "grpc_reflection", "POST", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
-    grpc_form, answer_reflection, .piece = take_piece);
+    grpc_form, grpc_reflection_answer, .piece = grpc_reflection_take_piece);
 const struct dialect dialect_grpc_reflection_alpha =
     DIALECT_ANSWER("grpc_reflection_alpha", "POST",
                    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", grpc_form,
-                   answer_reflection, .piece = take_piece);
+                   grpc_reflection_answer, .piece = grpc_reflection_take_piece);

@@ -44,7 +44,8 @@ GRPC_ANSWER(answer_server, vllm__grpc__engine__get_server_info_request__descript
 }
 
 /* What all workers hold, as they said last. */
-static void add_workers(const struct router *core, Vllm__Grpc__Engine__SchedulerLoad *load) {
+static void grpc_vllm_add_workers(const struct router *core,
+                                  Vllm__Grpc__Engine__SchedulerLoad *load) {
     uint64_t used = 0, total = 0;
     struct worker_view view;
     for (uint32_t slot = 0; router_next_worker(core, &slot, &view); slot++) {
@@ -70,7 +71,7 @@ GRPC_ANSWER(answer_loads, vllm__grpc__engine__get_loads_request__descriptor) {
     load.num_running_reqs = (int32_t)stats.n_running;
     load.num_waiting_reqs = (int32_t)stats.n_queued;
     load.num_total_reqs = load.num_running_reqs + load.num_waiting_reqs;
-    add_workers(server->serving.core, &load);
+    grpc_vllm_add_workers(server->serving.core, &load);
     answer.timestamp = grpc_text(now);
     answer.version = grpc_text(TANDEM_VERSION);
     answer.dp_rank_count = 1;

@@ -10,7 +10,7 @@
 #include <strings.h>
 
 /* A host without its port: "[::1]:80" is "::1", "localhost:80" is "localhost". */
-static struct span host_of(const char *text) {
+static struct span guard_host_of(const char *text) {
     if (*text == '[')
         return (struct span){text + 1, strcspn(text + 1, "]")};
     size_t n = strcspn(text, ":");
@@ -19,12 +19,12 @@ static struct span host_of(const char *text) {
     return (struct span){text, n};
 }
 
-static bool is_host(struct span host, const char *name) {
+static bool guard_is_host(struct span host, const char *name) {
     return host.n == strlen(name) && strncasecmp(host.bytes, name, host.n) == 0;
 }
 
 /* An address was written by whoever made the request; only names can be made to point elsewhere. */
-static bool is_address(struct span host) {
+static bool guard_is_address(struct span host) {
     char text[INET6_ADDRSTRLEN];
     struct in6_addr address;
     if (host.n == 0 || host.n >= sizeof text)
@@ -34,17 +34,17 @@ static bool is_address(struct span host) {
     return inet_pton(AF_INET, text, &address) == 1 || inet_pton(AF_INET6, text, &address) == 1;
 }
 
-static bool is_ours(const struct guard *guard, struct span host) {
+static bool guard_is_ours(const struct guard *guard, struct span host) {
     static const char local[] = ".localhost"; /* RFC 6761, 6.3: never anybody else's */
-    if (is_address(host) || is_host(host, "localhost"))
+    if (guard_is_address(host) || guard_is_host(host, "localhost"))
         return true;
     if (host.n >= sizeof local &&
         strncasecmp(host.bytes + host.n - (sizeof local - 1), local, sizeof local - 1) == 0)
         return true;
     for (unsigned i = 0; i < guard->n_hosts; i++)
-        if (is_host(host, guard->hosts[i]))
+        if (guard_is_host(host, guard->hosts[i]))
             return true;
-    struct span own = host_of(guard->listen);
+    struct span own = guard_host_of(guard->listen);
     return own.n > 0 && own.n == host.n && strncasecmp(own.bytes, host.bytes, own.n) == 0;
 }
 
@@ -56,7 +56,7 @@ static bool is_ours(const struct guard *guard, struct span host) {
 enum status guard_host(const struct guard *guard, const struct exchange *exchange,
                        struct api_error *error) {
     const char *host = exchange_header(exchange, "host");
-    if (!guard->is_loopback || !host || *host == 0 || is_ours(guard, host_of(host)))
+    if (!guard->is_loopback || !host || *host == 0 || guard_is_ours(guard, guard_host_of(host)))
         return STATUS_OK;
     return FORBID(error, "Host: `%.200s` is not a name of this server; --allow-host adds it", host);
 }
@@ -70,7 +70,7 @@ const char *guard_origin(const struct guard *guard, const struct exchange *excha
 }
 
 /* Is the page that asks one that we sent ourselves? "http://h:80" came from the Host "h:80". */
-static bool is_own_origin(const struct exchange *exchange, const char *origin) {
+static bool guard_is_own_origin(const struct exchange *exchange, const char *origin) {
     const char *host = exchange_header(exchange, "host");
     const char *mark = strstr(origin, "://");
     return host && *host && mark && strcasecmp(mark + 3, host) == 0;
@@ -79,8 +79,8 @@ static bool is_own_origin(const struct exchange *exchange, const char *origin) {
 /* What a page of another origin makes a browser send would be carried out, though the page may not
  * read the answer. Reading alone changes nothing, so GET is looked at on admin routes alone: there a
  * reader may hold one of few places (events.h). */
-static enum status check_origin(const struct guard *guard, const struct exchange *exchange,
-                                const struct dialect *dialect, struct api_error *error) {
+static enum status guard_check_origin(const struct guard *guard, const struct exchange *exchange,
+                                      const struct dialect *dialect, struct api_error *error) {
     const char *origin = exchange_header(exchange, "origin");
     const char *site = exchange_header(exchange, "sec-fetch-site");
     if (strcmp(dialect->method, "GET") == 0 && !dialect->is_admin)
@@ -88,7 +88,7 @@ static enum status check_origin(const struct guard *guard, const struct exchange
     if (!dialect->is_admin && guard_origin(guard, exchange))
         return STATUS_OK;
     const char *way_out = dialect->is_admin ? "" : "; --cors-origins names those that may";
-    if (origin && !is_own_origin(exchange, origin))
+    if (origin && !guard_is_own_origin(exchange, origin))
         return FORBID(error, "Origin: pages of `%.200s` may not ask here%s", origin, way_out);
     if (site && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0)
         return FORBID(error, "Sec-Fetch-Site: `%.40s`: pages of other origins may not ask here%s",
@@ -104,7 +104,7 @@ const char *guard_key(const struct exchange *exchange) {
     return value + sizeof scheme - 1;
 }
 
-static enum status need_key(struct api_error *error, const char *kind) {
+static enum status guard_need_key(struct api_error *error, const char *kind) {
     error->status = error_set(&error->error, STATUS_DENIED,
                               "A valid %s key is needed: Authorization: Bearer KEY, or x-api-key: "
                               "KEY",
@@ -114,10 +114,11 @@ static enum status need_key(struct api_error *error, const char *kind) {
 
 /* A proxy on this host makes strangers look like callers of this host; so where clients need keys,
  * being here is not enough. */
-static enum status check_admin(const struct guard *guard, const char *key,
-                               struct api_error *error) {
+static enum status guard_check_admin(const struct guard *guard, const char *key,
+                                     struct api_error *error) {
     if (guard->admin_keys)
-        return key && api_keys_has(guard->admin_keys, key) ? STATUS_OK : need_key(error, "admin");
+        return key && api_keys_has(guard->admin_keys, key) ? STATUS_OK
+                                                           : guard_need_key(error, "admin");
     if (guard->keys)
         return FORBID(error, "Admin routes need keys of their own: --admin-keys FILE");
     if (!guard->is_loopback)
@@ -126,19 +127,19 @@ static enum status check_admin(const struct guard *guard, const char *key,
     return STATUS_OK;
 }
 
-static enum status check_key(const struct guard *guard, const struct exchange *exchange,
-                             const struct dialect *dialect, struct api_error *error) {
+static enum status guard_check_key(const struct guard *guard, const struct exchange *exchange,
+                                   const struct dialect *dialect, struct api_error *error) {
     const char *key = guard_key(exchange);
     if (dialect->is_admin)
-        return check_admin(guard, key, error);
+        return guard_check_admin(guard, key, error);
     if (dialect->is_open || !guard->keys || (key && api_keys_has(guard->keys, key)))
         return STATUS_OK;
-    return need_key(error, "API");
+    return guard_need_key(error, "API");
 }
 
 /* A reply whose status is in its trailers would look complete without them. */
-static enum status check_protocol(const struct exchange *exchange, const struct dialect *dialect,
-                                  struct api_error *error) {
+static enum status guard_check_protocol(const struct exchange *exchange,
+                                        const struct dialect *dialect, struct api_error *error) {
     if (!dialect->form->needs_http2 || exchange->protocol == EXCHANGE_HTTP2)
         return STATUS_OK;
     error->code = "http2_needed";
@@ -148,8 +149,8 @@ static enum status check_protocol(const struct exchange *exchange, const struct 
 }
 
 /* Admin routes take only what no page can send without being asked about it first. */
-static enum status check_body(const struct exchange *exchange, const struct dialect *dialect,
-                              struct api_error *error) {
+static enum status guard_check_body(const struct exchange *exchange, const struct dialect *dialect,
+                                    struct api_error *error) {
     const char *coding = exchange_header(exchange, "content-encoding");
     const char *type = exchange_header(exchange, "content-type");
     if (strcmp(dialect->method, "GET") == 0)
@@ -170,8 +171,8 @@ static enum status check_body(const struct exchange *exchange, const struct dial
 
 enum status guard_request(const struct guard *guard, const struct exchange *exchange,
                           const struct dialect *dialect, struct api_error *error) {
-    TRY(check_origin(guard, exchange, dialect, error));
-    TRY(check_key(guard, exchange, dialect, error));
-    TRY(check_body(exchange, dialect, error));
-    return check_protocol(exchange, dialect, error);
+    TRY(guard_check_origin(guard, exchange, dialect, error));
+    TRY(guard_check_key(guard, exchange, dialect, error));
+    TRY(guard_check_body(exchange, dialect, error));
+    return guard_check_protocol(exchange, dialect, error);
 }

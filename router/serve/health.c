@@ -16,7 +16,7 @@
 #include <stdio.h>
 
 /* Would a request be served now? */
-static void answer_health(struct server *server, const struct endpoint_request *request) {
+static void serve_answer_health(struct server *server, const struct endpoint_request *request) {
     char text[64];
     snprintf(text, sizeof text, "{\"status\":\"ok\",\"workers\":%u}",
              serving_n_workers(&server->serving));
@@ -29,15 +29,15 @@ static void answer_health(struct server *server, const struct endpoint_request *
 }
 
 /* This answer is the proof. */
-static void answer_livez(struct server *server, const struct endpoint_request *request) {
+static void serve_answer_livez(struct server *server, const struct endpoint_request *request) {
     endpoint_text(server, request, 200, "{\"status\":\"ok\"}");
 }
 
-static void answer_version(struct server *server, const struct endpoint_request *request) {
+static void serve_answer_version(struct server *server, const struct endpoint_request *request) {
     endpoint_text(server, request, 200, "{\"version\":\"" TANDEM_VERSION "\"}");
 }
 
-static void answer_metrics(struct server *server, const struct endpoint_request *request) {
+static void serve_answer_metrics(struct server *server, const struct endpoint_request *request) {
     struct buf body;
     buf_init(&body, 0);
     const struct serving *serving = &server->serving;
@@ -81,21 +81,21 @@ static const struct dialect_about about_metrics = {.summary = "Prometheus' text 
                                                    .type = METRICS_CONTENT_TYPE};
 
 const struct dialect dialect_health =
-    DIALECT_ANSWER("health", "GET", "/health", openai_form, answer_health, .is_open = true,
+    DIALECT_ANSWER("health", "GET", "/health", openai_form, serve_answer_health, .is_open = true,
                    .is_probe = true, .about = &about_health);
 /* As SageMaker and load balancers ask, by habit. */
 const struct dialect dialect_ping =
-    DIALECT_ANSWER("ping", "GET", "/ping", openai_form, answer_health, .is_open = true,
+    DIALECT_ANSWER("ping", "GET", "/ping", openai_form, serve_answer_health, .is_open = true,
                    .is_probe = true, .about = &about_health);
 const struct dialect dialect_livez =
-    DIALECT_ANSWER("livez", "GET", "/livez", openai_form, answer_livez, .is_open = true,
+    DIALECT_ANSWER("livez", "GET", "/livez", openai_form, serve_answer_livez, .is_open = true,
                    .is_probe = true, .about = &about_livez);
 const struct dialect dialect_readyz =
-    DIALECT_ANSWER("readyz", "GET", "/readyz", openai_form, answer_health, .is_open = true,
+    DIALECT_ANSWER("readyz", "GET", "/readyz", openai_form, serve_answer_health, .is_open = true,
                    .is_probe = true, .about = &about_health);
 const struct dialect dialect_version =
-    DIALECT_ANSWER("version", "GET", "/version", openai_form, answer_version, .is_open = true,
+    DIALECT_ANSWER("version", "GET", "/version", openai_form, serve_answer_version, .is_open = true,
                    .about = &about_version);
 const struct dialect dialect_metrics =
-    DIALECT_ANSWER("metrics", "GET", "/metrics", openai_form, answer_metrics, .is_open = true,
+    DIALECT_ANSWER("metrics", "GET", "/metrics", openai_form, serve_answer_metrics, .is_open = true,
                    .about = &about_metrics);

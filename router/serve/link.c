@@ -34,17 +34,17 @@ struct link {
     uint64_t say_failed_ns; /* when the next such line may come */
 };
 
-static uint32_t slot_of(const struct link *link, uint32_t number) {
+static uint32_t router_link_slot_of(const struct link *link, uint32_t number) {
     for (uint32_t slot = 0; slot < link->max_workers; slot++)
         if (link->ways[slot].number == number)
             return slot;
     return link->max_workers;
 }
 
-static void on_event(void *context, const struct bus_event *event) {
+static void router_link_on_event(void *context, const struct bus_event *event) {
     struct link *link = context;
     struct router *core = link->serving->core;
-    uint32_t slot = slot_of(link, event->link);
+    uint32_t slot = router_link_slot_of(link, event->link);
     if (event->kind == BUS_LOST && slot < link->max_workers) {
         char name[2 * MESSAGE_NAME_MAX];
         log_info("link lost", "worker=%s why=\"%s\"",
@@ -66,7 +66,7 @@ uint64_t link_handshakes_failed(const struct link *link) {
 }
 
 /* Somebody who tries again and again is one line a minute. */
-static void look_at_handshakes(struct link *link) {
+static void router_link_look_at_handshakes(struct link *link) {
     char endpoint[MESSAGE_ENDPOINT_MAX + 16];
     uint64_t n = link_handshakes_failed(link), now_ns = clock_now_ns();
     if (n == link->n_failed_said || now_ns < link->say_failed_ns)
@@ -80,19 +80,19 @@ static void look_at_handshakes(struct link *link) {
     link->say_failed_ns = now_ns + HANDSHAKES_SAID_NS;
 }
 
-static void on_readable(void *user, unsigned events) {
+static void router_link_on_readable(void *user, unsigned events) {
     struct link *link = user;
     (void)events;
-    bus_dispatch(link->bus, EVENTS_PER_TURN, clock_now_ns() + TURN_NS, on_event, link);
-    look_at_handshakes(link);
+    bus_dispatch(link->bus, EVENTS_PER_TURN, clock_now_ns() + TURN_NS, router_link_on_event, link);
+    router_link_look_at_handshakes(link);
 }
 
-static void on_timer(void *user) {
+static void router_link_on_timer(void *user) {
     struct link *link = user;
     router_tick(link->serving->core, clock_now_ns());
 }
 
-static void report_lost(struct link *link) {
+static void router_link_report_lost(struct link *link) {
     while (link->any_lost) {
         link->any_lost = false;
         for (uint32_t slot = 0; slot < link->max_workers; slot++) {
@@ -104,9 +104,9 @@ static void report_lost(struct link *link) {
     }
 }
 
-static void before_sleep(void *user) {
+static void router_link_before_sleep(void *user) {
     struct link *link = user;
-    report_lost(link);
+    router_link_report_lost(link);
     uint64_t deadline_ns = router_deadline(link->serving->core);
     if (deadline_ns == UINT64_MAX)
         loop_timer_stop(link->timer);
@@ -117,12 +117,12 @@ static void before_sleep(void *user) {
 /* --- what the core asks for ----------------------------------------------------------------- */
 
 /* Sets the core's timer before the loop sleeps. */
-static void on_touched(void *context) {
+static void router_link_on_touched(void *context) {
     struct link *link = context;
     loop_kick_add(link->serving->loop, &link->kick);
 }
 
-static void close_link(void *context, uint32_t slot) {
+static void router_link_close_link(void *context, uint32_t slot) {
     struct link *link = context;
     ASSERT(slot < link->max_workers);
     if (link->ways[slot].number != BUS_NO_LINK)
@@ -131,13 +131,13 @@ static void close_link(void *context, uint32_t slot) {
     link->ways[slot].lost = false;
 }
 
-static void lose(struct link *link, uint32_t slot) {
-    close_link(link, slot);
+static void router_link_lose(struct link *link, uint32_t slot) {
+    router_link_close_link(link, slot);
     link->ways[slot].lost = true;
     link->any_lost = true; /* told before the loop sleeps: this is inside an event */
 }
 
-static void open_link(void *context, uint32_t slot, const struct announce *announce) {
+static void router_link_open_link(void *context, uint32_t slot, const struct announce *announce) {
     struct link *link = context;
     struct error error;
     char shown[2][MESSAGE_ENDPOINT_MAX + 16];
@@ -149,14 +149,14 @@ static void open_link(void *context, uint32_t slot, const struct announce *annou
     log_warn("cannot reach worker", "worker=%s why=%s",
              log_text(shown[0], sizeof shown[0], announce->name),
              log_text(shown[1], sizeof shown[1], error.text));
-    lose(link, slot);
+    router_link_lose(link, slot);
 }
 
-static void send_message(void *context, uint32_t slot, const struct message *message) {
+static void router_link_send_message(void *context, uint32_t slot, const struct message *message) {
     struct link *link = context;
     ASSERT(slot < link->max_workers);
     if (link->ways[slot].number == BUS_NO_LINK) {
-        lose(link, slot);
+        router_link_lose(link, slot);
         return;
     }
     enum status status = bus_send(link->bus, link->ways[slot].number, message);
@@ -167,20 +167,20 @@ static void send_message(void *context, uint32_t slot, const struct message *mes
     log_warn("cannot send to worker", "worker=%s message=%s why=%s",
              log_text(name, sizeof name, link->ways[slot].name), message_name(message->type),
              status_name(status));
-    lose(link, slot);
+    router_link_lose(link, slot);
 }
 
-static void on_tokens(void *context, uint64_t user, const struct token_run *run) {
+static void router_link_on_tokens(void *context, uint64_t user, const struct token_run *run) {
     struct link *link = context;
     calls_tokens(link->serving->calls, user, run);
 }
 
-static void on_end(void *context, uint64_t user, const struct request_end *end) {
+static void router_link_on_end(void *context, uint64_t user, const struct request_end *end) {
     struct link *link = context;
     calls_end(link->serving->calls, user, end);
 }
 
-static void on_note(void *context, const struct note *note) {
+static void router_link_on_note(void *context, const struct note *note) {
     struct link *link = context;
     note_log(note, note->request == NOTE_NO_REQUEST
                        ? NULL
@@ -190,13 +190,13 @@ static void on_note(void *context, const struct note *note) {
 struct router_sink link_sink(struct link *link) {
     return (struct router_sink){
         .context = link,
-        .open_link = open_link,
-        .close_link = close_link,
-        .send = send_message,
-        .tokens = on_tokens,
-        .end = on_end,
-        .touched = on_touched,
-        .note = on_note,
+        .open_link = router_link_open_link,
+        .close_link = router_link_close_link,
+        .send = router_link_send_message,
+        .tokens = router_link_on_tokens,
+        .end = router_link_on_end,
+        .touched = router_link_on_touched,
+        .note = router_link_on_note,
     };
 }
 
@@ -211,11 +211,12 @@ static enum status link_start(struct link *link, const struct link_config *confi
     struct loop *loop = link->serving->loop;
     TRY(bus_new(&bus, &link->bus, error));
     TRY(bus_bind(link->bus, config->announce, &link->listener, error));
-    enum status status = loop_watch_new(loop, bus_fd(link->bus), on_readable, link, &link->watch);
+    enum status status =
+        loop_watch_new(loop, bus_fd(link->bus), router_link_on_readable, link, &link->watch);
     if (status == STATUS_OK)
         status = loop_watch_set(link->watch, LOOP_READ);
     if (status == STATUS_OK)
-        status = loop_timer_new(loop, on_timer, link, &link->timer);
+        status = loop_timer_new(loop, router_link_on_timer, link, &link->timer);
     if (status != STATUS_OK)
         error_set(error, status, "cannot watch the announce socket: %s", status_name(status));
     return status;
@@ -229,7 +230,7 @@ enum status link_new(struct serving *serving, const struct link_config *config, 
     link->serving = serving;
     link->max_workers = config->max_workers;
     link->ways = calloc(config->max_workers, sizeof *link->ways);
-    loop_kick_init(&link->kick, before_sleep, link);
+    loop_kick_init(&link->kick, router_link_before_sleep, link);
     enum status status = link->ways ? link_start(link, config, error)
                                     : error_set(error, STATUS_NOMEM, "no memory for the bus");
     if (status != STATUS_OK) {

@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* What holds where a request is silent, by the names that requests have; {} of a model that brings no defaults. */
-static void put_sampling(const struct generation *generation, struct buf *out) {
+static void openai_models_put_sampling(const struct generation *generation, struct buf *out) {
     buf_puts(out, "\"sampling\":{");
     for (unsigned i = 0; generation && i < GENERATION_MAX_NEW; i++)
         if (generation->has[i])
@@ -21,7 +21,7 @@ static void put_sampling(const struct generation *generation, struct buf *out) {
     buf_putc(out, ',');
 }
 
-static void put_model(const struct server *server, struct buf *out) {
+static void openai_models_put_model(const struct server *server, struct buf *out) {
     buf_putc(out, '{');
     json_put_member(out, "id", server->serving.model);
     json_put_member(out, "object", "model");
@@ -29,20 +29,22 @@ static void put_model(const struct server *server, struct buf *out) {
     json_put_member(out, "owned_by", "tandem");
     json_put_member(out, "root", server->serving.model);
     json_put_number(out, "max_model_len", serving_context(&server->serving));
-    put_sampling(server->serving.limits.generation, out);
+    openai_models_put_sampling(server->serving.limits.generation, out);
     buf_puts(out, "\"parent\":null,\"permission\":[]}");
 }
 
-static void answer_list(struct server *server, const struct endpoint_request *request) {
+static void openai_models_answer_list(struct server *server,
+                                      const struct endpoint_request *request) {
     struct buf body;
     buf_init(&body, 0);
     buf_puts(&body, "{\"object\":\"list\",\"data\":[");
-    put_model(server, &body);
+    openai_models_put_model(server, &body);
     buf_puts(&body, "]}");
     endpoint_reply(server, request, 200, "application/json", &body);
 }
 
-static void answer_one(struct server *server, const struct endpoint_request *request) {
+static void openai_models_answer_one(struct server *server,
+                                     const struct endpoint_request *request) {
     if (strcmp(request->rest, server->serving.model) != 0) {
         struct api_error error = {.code = "model_not_found"};
         error.status = error_field(&error.error, STATUS_NOT_FOUND, "model",
@@ -52,7 +54,7 @@ static void answer_one(struct server *server, const struct endpoint_request *req
     }
     struct buf body;
     buf_init(&body, 0);
-    put_model(server, &body);
+    openai_models_put_model(server, &body);
     endpoint_reply(server, request, 200, "application/json", &body);
 }
 
@@ -94,7 +96,7 @@ static const struct dialect_about about_one = {
     .answer = SCHEMA(MODEL),
 };
 
-const struct dialect dialect_models =
-    DIALECT_ANSWER("models", "GET", "/v1/models", openai_form, answer_list, .about = &about_list);
-const struct dialect dialect_model =
-    DIALECT_ANSWER("model", "GET", "/v1/models/", openai_form, answer_one, .about = &about_one);
+const struct dialect dialect_models = DIALECT_ANSWER(
+    "models", "GET", "/v1/models", openai_form, openai_models_answer_list, .about = &about_list);
+const struct dialect dialect_model = DIALECT_ANSWER("model", "GET", "/v1/models/", openai_form,
+                                                    openai_models_answer_one, .about = &about_one);

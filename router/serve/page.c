@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-static void answer_page(struct server *server, const struct endpoint_request *request) {
+static void page_answer(struct server *server, const struct endpoint_request *request) {
     char policy[512];
     if (server->has_no_page) {
         struct api_error error = {0};
@@ -42,4 +42,4 @@ static const struct dialect_about about = {
     .summary = "A page for people: a chat, and the cluster's picture", .type = "text/html"};
 
 const struct dialect dialect_page =
-    DIALECT_ANSWER("page", "GET", "/", openai_form, answer_page, .is_open = true, .about = &about);
+    DIALECT_ANSWER("page", "GET", "/", openai_form, page_answer, .is_open = true, .about = &about);

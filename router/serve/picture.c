@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static void put_router(const struct server *server, struct buf *out) {
+static void picture_put_router(const struct server *server, struct buf *out) {
     struct router_stats stats;
     router_stats(server->serving.core, &stats);
     buf_putc(out, '{');
@@ -50,7 +50,7 @@ static void put_router(const struct server *server, struct buf *out) {
 }
 
 /* The host of an endpoint, tcp://ADDRESS:PORT; "" where it has none. */
-static void put_address(const char *endpoint, struct buf *out) {
+static void picture_put_address(const char *endpoint, struct buf *out) {
     struct address at = {.host = ""};
     if (strncmp(endpoint, "tcp://", 6) == 0)
         (void)address_split(endpoint + 6, &at);
@@ -58,19 +58,19 @@ static void put_address(const char *endpoint, struct buf *out) {
 }
 
 /* Where it runs, and whether /admin/kill would end it. */
-static void put_place(const struct server *server, const struct worker_view *view,
-                      struct buf *out) {
+static void picture_put_place(const struct server *server, const struct worker_view *view,
+                              struct buf *out) {
     bool is_here = view->welcome.host == server->host;
     json_put_number(out, "pid", view->welcome.pid);
     buf_puts(out, "\"host\":");
     if (is_here)
         json_put_string(out, server->host_name, strlen(server->host_name));
     else
-        put_address(view->endpoint, out);
+        picture_put_address(view->endpoint, out);
     buf_printf(out, ",\"child\":%s,", is_here && server->has_siblings ? "true" : "false");
 }
 
-static void put_load(const struct load *load, struct buf *out) {
+static void picture_put_load(const struct load *load, struct buf *out) {
     buf_puts(out, "\"blocks\":{");
     json_put_number(out, "total", load->blocks_total);
     json_put_number(out, "free", load->blocks_free);
@@ -97,8 +97,8 @@ static void put_load(const struct load *load, struct buf *out) {
     json_put_number(out, "step_us_typical", load->step_us_typical);
 }
 
-static void put_worker(const struct server *server, const struct worker_view *view,
-                       struct buf *out) {
+static void picture_put_worker(const struct server *server, const struct worker_view *view,
+                               struct buf *out) {
     const struct welcome *welcome = &view->welcome;
     const char *role = worker_role_name(welcome->role);
     uint64_t now_ns = clock_now_ns();
@@ -114,7 +114,7 @@ static void put_worker(const struct server *server, const struct worker_view *vi
         json_put_number(out, "aside_ms", view->aside_ns / NS_PER_MS);
     if (view->state == SLOT_LOADING)
         json_put_number(out, "percent", view->loading);
-    put_place(server, view, out);
+    picture_put_place(server, view, out);
     json_put_member(out, "incarnation", incarnation);
     json_put_member(out, "model", welcome->model);
     json_put_number(out, "tp", welcome->kv.tp);
@@ -126,7 +126,7 @@ static void put_worker(const struct server *server, const struct worker_view *vi
     json_put_number(
         out, "heard_ms_ago",
         view->heard_ns != 0 && now_ns > view->heard_ns ? (now_ns - view->heard_ns) / NS_PER_MS : 0);
-    put_load(&view->load, out);
+    picture_put_load(&view->load, out);
     json_put_close(out, '}');
 }
 
@@ -134,11 +134,11 @@ void picture_put(const struct server *server, struct buf *out) {
     buf_putc(out, '{');
     json_put_number(out, "time_ms", clock_unix_ns() / NS_PER_MS);
     buf_puts(out, "\"routers\":[");
-    put_router(server, out);
+    picture_put_router(server, out);
     buf_puts(out, "],\"workers\":[");
     struct worker_view view;
     for (uint32_t slot = 0; router_next_worker(server->serving.core, &slot, &view); slot++) {
-        put_worker(server, &view, out);
+        picture_put_worker(server, &view, out);
         buf_putc(out, ',');
     }
     json_put_close(out, ']');

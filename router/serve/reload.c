@@ -19,7 +19,8 @@ void reload_tell(const char *what, enum status status, const struct error *error
 }
 
 /* *fresh stays NULL where there are no such keys, or their file does not serve. */
-static void load_again(const struct api_keys *keys, const char *what, struct api_keys **fresh) {
+static void reload_load_again(const struct api_keys *keys, const char *what,
+                              struct api_keys **fresh) {
     struct error error = {0};
     if (!keys)
         return;
@@ -28,8 +29,8 @@ static void load_again(const struct api_keys *keys, const char *what, struct api
         reload_tell(what, status, &error);
 }
 
-static void take_keys(struct api_keys *keys, const char *what, struct api_keys **fresh,
-                      enum status status, const struct error *error) {
+static void reload_take_keys(struct api_keys *keys, const char *what, struct api_keys **fresh,
+                             enum status status, const struct error *error) {
     if (!*fresh)
         return;
     reload_tell(what, status, error);
@@ -39,19 +40,19 @@ static void take_keys(struct api_keys *keys, const char *what, struct api_keys *
 }
 
 /* Both files are read before either is used: a key may have moved from one to the other. */
-static void reload_keys(struct server *server) {
+static void reload_keys_again(struct server *server) {
     struct api_keys *clients = NULL, *admins = NULL;
     struct error error = {0};
-    load_again(server->keys, "api-keys", &clients);
-    load_again(server->admin_keys, "admin-keys", &admins);
+    reload_load_again(server->keys, "api-keys", &clients);
+    reload_load_again(server->admin_keys, "admin-keys", &admins);
     enum status status = api_keys_apart(clients ? clients : server->keys,
                                         admins ? admins : server->admin_keys, &error);
-    take_keys(server->keys, "api-keys", &clients, status, &error);
-    take_keys(server->admin_keys, "admin-keys", &admins, status, &error);
+    reload_take_keys(server->keys, "api-keys", &clients, status, &error);
+    reload_take_keys(server->admin_keys, "admin-keys", &admins, status, &error);
 }
 
-static void tell_of_certificates(const struct tls_context *tls, enum status status,
-                                 const struct error *error) {
+static void reload_tell_of_certificates(const struct tls_context *tls, enum status status,
+                                        const struct error *error) {
     char shown[ERROR_TEXT_MAX + 64];
     reload_tell("certificates", status, error);
     if (status == STATUS_OK && tls_context_warning(tls)[0])
@@ -63,9 +64,9 @@ void reload_all(struct server *server) {
     struct error error = {0};
     if (server->tls) {
         enum status status = tls_context_reload(server->tls, &error);
-        tell_of_certificates(server->tls, status, &error);
+        reload_tell_of_certificates(server->tls, status, &error);
     }
-    reload_keys(server);
+    reload_keys_again(server);
 }
 
 /* --- without a signal ----------------------------------------------------------------------- */
@@ -76,12 +77,12 @@ struct reload {
     uint64_t every_ns;
 };
 
-static void on_timer(void *user) {
+static void reload_on_timer(void *user) {
     struct reload *reload = user;
     struct error error = {0};
     enum status status = tls_context_renew(reload->tls, &error);
     if (status != STATUS_BUSY)
-        tell_of_certificates(reload->tls, status, &error);
+        reload_tell_of_certificates(reload->tls, status, &error);
     loop_timer_after(reload->timer, reload->every_ns);
 }
 
@@ -90,7 +91,8 @@ enum status reload_new(struct server *server, uint64_t every_ns, struct reload *
     if (!reload)
         return STATUS_NOMEM;
     *reload = (struct reload){.tls = server->tls, .every_ns = every_ns};
-    if (loop_timer_new(server->serving.loop, on_timer, reload, &reload->timer) != STATUS_OK) {
+    if (loop_timer_new(server->serving.loop, reload_on_timer, reload, &reload->timer) !=
+        STATUS_OK) {
         free(reload);
         return STATUS_NOMEM;
     }

@@ -11,12 +11,13 @@
 
 #define SHOWN_MAX 2000u /* sequences: a few milliseconds of the loop's time */
 
-static void put_ms(struct buf *out, const char *name, uint64_t since_ns, uint64_t now_ns) {
+static void requests_put_ms(struct buf *out, const char *name, uint64_t since_ns, uint64_t now_ns) {
     json_put_number(out, name, now_ns > since_ns ? (now_ns - since_ns) / NS_PER_MS : 0);
 }
 
 /* One that the core has. */
-static void put_running(const struct request_view *view, uint64_t now_ns, struct buf *out) {
+static void requests_put_running(const struct request_view *view, uint64_t now_ns,
+                                 struct buf *out) {
     const struct attempt_id *attempt = &view->attempt;
     char id[NOTE_ID_MAX];
     note_id_text(id, (struct note_id){attempt->req.hi, attempt->req.lo, attempt->attempt});
@@ -30,15 +31,15 @@ static void put_running(const struct request_view *view, uint64_t now_ns, struct
         json_put_member(out, "decode", view->decode_worker);
     json_put_number(out, "attempts", attempt->attempt);
     json_put_number(out, "replays", view->n_replays);
-    put_ms(out, "age_ms", view->admitted_ns, now_ns);
+    requests_put_ms(out, "age_ms", view->admitted_ns, now_ns);
 }
 
-static void put_sequence(const struct router *core, const struct sequence *sequence,
-                         uint64_t now_ns, struct buf *out) {
+static void requests_put_sequence(const struct router *core, const struct sequence *sequence,
+                                  uint64_t now_ns, struct buf *out) {
     struct request_view view;
     buf_putc(out, '{');
     if (sequence->alive && router_view_request(core, sequence->request, &view) == STATUS_OK)
-        put_running(&view, now_ns, out);
+        requests_put_running(&view, now_ns, out);
     else
         json_put_member(out, "stage", "finish");
     json_put_number(out, "prompt_tokens", sequence->n_prompt);
@@ -47,23 +48,23 @@ static void put_sequence(const struct router *core, const struct sequence *seque
     buf_putc(out, ',');
 }
 
-static void put_call(const struct router *core, const struct call *call, uint64_t now_ns,
-                     struct buf *out) {
+static void requests_put_call(const struct router *core, const struct call *call, uint64_t now_ns,
+                              struct buf *out) {
     buf_putc(out, '{');
     json_put_member(out, "id", call->reply.id);
     json_put_member(out, "request_id", call->request_id);
     json_put_member(out, "dialect", call->dialect->name);
     json_put_member(out, "stage", stage_name(call->stage));
-    put_ms(out, "age_ms", call->received_ns, now_ns);
+    requests_put_ms(out, "age_ms", call->received_ns, now_ns);
     buf_printf(out, "\"slow_client\":%s,\"sequences\":[",
                call->client.state == CLIENT_BLOCKED ? "true" : "false");
     for (uint32_t i = 0; i < call->n_sequences; i++)
-        put_sequence(core, &call->sequences[i], now_ns, out);
+        requests_put_sequence(core, &call->sequences[i], now_ns, out);
     json_put_close(out, ']');
     buf_puts(out, "},");
 }
 
-static void answer_requests(struct server *server, const struct endpoint_request *request) {
+static void requests_answer(struct server *server, const struct endpoint_request *request) {
     const struct serving *serving = &server->serving;
     uint64_t now_ns = clock_now_ns();
     uint32_t n_shown = 0, n_left = 0;
@@ -75,7 +76,7 @@ static void answer_requests(struct server *server, const struct endpoint_request
         if (n_shown > SHOWN_MAX)
             n_left++;
         else
-            put_call(serving->core, call, now_ns, &body);
+            requests_put_call(serving->core, call, now_ns, &body);
     }
     json_put_close(&body, ']');
     buf_putc(&body, ',');
@@ -120,5 +121,5 @@ static const struct dialect_about about = {
 };
 
 const struct dialect dialect_requests =
-    DIALECT_ANSWER("requests", "GET", "/admin/requests", openai_form, answer_requests,
+    DIALECT_ANSWER("requests", "GET", "/admin/requests", openai_form, requests_answer,
                    .is_admin = true, .about = &about);

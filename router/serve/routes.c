@@ -18,15 +18,15 @@
 
 /* The configured origin that this request names, or NULL: no other page may read our answers. Admin
  * routes are not for pages. */
-static const char *origin_of(const struct server *server, const struct exchange *exchange) {
+static const char *routes_origin_of(const struct server *server, const struct exchange *exchange) {
     if (strncmp(exchange->path, "/admin/", strlen("/admin/")) == 0)
         return NULL;
     return guard_origin(&server->guard, exchange);
 }
 
 /* OPTIONS: what the path takes; a browser's preflight is answered for our own origins alone. */
-static void answer_options(struct server *server, const struct endpoint_request *request,
-                           const char *allow) {
+static void routes_answer_options(struct server *server, const struct endpoint_request *request,
+                                  const char *allow) {
     if (allow[0] == 0)
         allow = "GET, HEAD, POST, OPTIONS"; /* "*" and unknown paths */
     const char *origin = request->origin;
@@ -46,8 +46,8 @@ static void answer_options(struct server *server, const struct endpoint_request 
     exchange_reply(server->serving.exchanges, request->exchange->id, &reply);
 }
 
-static void refuse_path(struct server *server, const struct endpoint_request *request,
-                        const char *allow) {
+static void routes_refuse_path(struct server *server, const struct endpoint_request *request,
+                               const char *allow) {
     const struct exchange *exchange = request->exchange;
     struct api_error error = {0};
     if (allow[0] != 0) {
@@ -74,7 +74,7 @@ static void routes_refuse(struct server *server, const struct endpoint_request *
 }
 
 /* What the exchange may send, and as what it counts. */
-static void let_in(struct exchange *exchange, const struct dialect *dialect) {
+static void routes_let_in(struct exchange *exchange, const struct dialect *dialect) {
     size_t body_max = strcmp(dialect->method, "GET") == 0 ? GET_BODY_MAX : dialect->body_max;
     if (body_max > 0 && body_max < exchange->body_max)
         exchange->body_max = body_max;
@@ -94,7 +94,7 @@ void routes_head(void *user, struct exchange *exchange) {
         .form = match.at_path ? match.at_path->form
                               : api_form(exchange_header(exchange, "content-type")),
         .rest = match.rest,
-        .origin = origin_of(server, exchange)};
+        .origin = routes_origin_of(server, exchange)};
     /* A proxy in front may keep strangers from /admin/ by the path as it was sent: other spellings of
      * it are not admin routes. */
     bool is_hidden = match.at_path && match.at_path->is_admin && !exchange->path_as_sent;
@@ -102,13 +102,13 @@ void routes_head(void *user, struct exchange *exchange) {
         meter_http(server->serving.meter, "none", (unsigned)errors_http(&error));
         endpoint_error(server, &request, &error);
     } else if (strcmp(exchange->method, "OPTIONS") == 0) {
-        answer_options(server, &request, match.allow);
+        routes_answer_options(server, &request, match.allow);
     } else if (!match.dialect || is_hidden) {
-        refuse_path(server, &request, is_hidden ? "" : match.allow);
+        routes_refuse_path(server, &request, is_hidden ? "" : match.allow);
     } else if (guard_request(&server->guard, exchange, match.dialect, &error) != STATUS_OK) {
         routes_refuse(server, &request, &error);
     } else {
-        let_in(exchange, match.dialect);
+        routes_let_in(exchange, match.dialect);
     }
 }
 
@@ -121,7 +121,7 @@ void routes_exchange(void *user, struct exchange *exchange) {
                                              .dialect = dialect,
                                              .form = dialect->form,
                                              .rest = api_rest(dialect, exchange->path),
-                                             .origin = origin_of(server, exchange)};
+                                             .origin = routes_origin_of(server, exchange)};
     struct quota *quota;
     struct api_error error = {0};
     if (dialect->answer)

@@ -23,13 +23,13 @@ struct service {
     char said[128]; /* the last status: one that has not changed is not sent again */
 };
 
-static void on_watchdog(void *user) {
+static void service_on_watchdog(void *user) {
     struct service *service = user;
     notify_send("WATCHDOG=1");
     loop_timer_after(service->watchdog, service->watchdog_ns);
 }
 
-static void on_status(void *user) {
+static void service_on_status(void *user) {
     struct service *service = user;
     struct router_stats stats;
     char text[sizeof service->said];
@@ -43,7 +43,7 @@ static void on_status(void *user) {
     loop_timer_after(service->status_timer, STATUS_NS);
 }
 
-static void on_door(void *user) {
+static void service_on_door(void *user) {
     struct service *service = user;
     const struct serving *serving = service->serving;
     if (!service->held || serving->draining)
@@ -65,9 +65,11 @@ enum status service_new(struct serving *serving, struct listener *inherited, uin
                                 .held = inherited,
                                 .watchdog_ns = notify_watchdog_ns(),
                                 .hold_until_ns = clock_now_ns() + hold_ns};
-    if (loop_timer_new(serving->loop, on_door, service, &service->door) != STATUS_OK ||
-        loop_timer_new(serving->loop, on_watchdog, service, &service->watchdog) != STATUS_OK ||
-        loop_timer_new(serving->loop, on_status, service, &service->status_timer) != STATUS_OK) {
+    if (loop_timer_new(serving->loop, service_on_door, service, &service->door) != STATUS_OK ||
+        loop_timer_new(serving->loop, service_on_watchdog, service, &service->watchdog) !=
+            STATUS_OK ||
+        loop_timer_new(serving->loop, service_on_status, service, &service->status_timer) !=
+            STATUS_OK) {
         service_free(service);
         return STATUS_NOMEM;
     }

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 /* The parent of a process; 0: it is gone. The program's name in brackets may hold anything. */
-static long parent_of(uint32_t pid) {
+static long siblings_parent_of(uint32_t pid) {
     char path[48], text[512];
     long parent = 0;
     snprintf(path, sizeof path, "/proc/%u/stat", pid);
@@ -26,7 +26,7 @@ static long parent_of(uint32_t pid) {
 enum status siblings_kill(uint32_t pid, struct error *error) {
     /* Held before it is looked at: the number cannot become another process meanwhile. */
     int process = pid > 0 ? pidfd_open((pid_t)pid, 0) : -1;
-    if (process < 0 || parent_of(pid) != (long)getppid()) {
+    if (process < 0 || siblings_parent_of(pid) != (long)getppid()) {
         if (process >= 0)
             close(process);
         return error_set(error, STATUS_DENIED,

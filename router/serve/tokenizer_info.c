@@ -9,7 +9,8 @@
 #include "router/serve/endpoint.h"
 #include "router/serve/server.h"
 
-static void put_token_text(const struct tokenizer *tokenizer, uint32_t id, struct buf *out) {
+static void tokenizer_info_put_token_text(const struct tokenizer *tokenizer, uint32_t id,
+                                          struct buf *out) {
     if (id == TOKEN_NONE) {
         buf_puts(out, "null");
         return;
@@ -18,11 +19,11 @@ static void put_token_text(const struct tokenizer *tokenizer, uint32_t id, struc
     json_put_string(out, text.bytes, text.n);
 }
 
-static void put_bool(bool value, struct buf *out) {
+static void tokenizer_info_put_bool(bool value, struct buf *out) {
     buf_puts(out, value ? "true" : "false");
 }
 
-static void put_template(const struct model *model, struct buf *out) {
+static void tokenizer_info_put_template(const struct model *model, struct buf *out) {
     struct span chat = model->template_source;
     if (chat.n > 0)
         json_put_string(out, chat.bytes, chat.n);
@@ -32,30 +33,32 @@ static void put_template(const struct model *model, struct buf *out) {
 
 /* What transformers' tokenizer_config.json says, for clients that render and count by themselves
  * (lm-eval's remote tokenizer). Sequences are not padded here: there is no token for it. */
-static void answer_info(struct server *server, const struct endpoint_request *request) {
+static void tokenizer_info_answer_info(struct server *server,
+                                       const struct endpoint_request *request) {
     const struct model *model = text_model(server->serving.text);
     const struct tokenizer *tokenizer = model->tokenizer;
     struct buf body;
     buf_init(&body, 0);
     buf_puts(&body, "{\"tokenizer_class\":\"PreTrainedTokenizerFast\",\"bos_token\":");
-    put_token_text(tokenizer, tokenizer->bos_id, &body);
+    tokenizer_info_put_token_text(tokenizer, tokenizer->bos_id, &body);
     buf_puts(&body, ",\"eos_token\":");
-    put_token_text(tokenizer, tokenizer->eos_id, &body);
+    tokenizer_info_put_token_text(tokenizer, tokenizer->eos_id, &body);
     buf_puts(&body, ",\"pad_token\":null,\"add_bos_token\":");
-    put_bool(tokenizer_adds_bos(tokenizer), &body);
+    tokenizer_info_put_bool(tokenizer_adds_bos(tokenizer), &body);
     buf_puts(&body, ",\"add_eos_token\":");
-    put_bool(tokenizer_adds_eos(tokenizer), &body);
+    tokenizer_info_put_bool(tokenizer_adds_eos(tokenizer), &body);
     buf_puts(&body, ",\"vocab_size\":");
     json_put_int(&body, tokenizer_n_tokens(tokenizer));
     buf_puts(&body, ",\"model_max_length\":");
     json_put_int(&body, serving_context(&server->serving));
     buf_puts(&body, ",\"chat_template\":");
-    put_template(model, &body);
+    tokenizer_info_put_template(model, &body);
     buf_putc(&body, '}');
     endpoint_reply(server, request, 200, "application/json", &body);
 }
 
-static void answer_props(struct server *server, const struct endpoint_request *request) {
+static void tokenizer_info_answer_props(struct server *server,
+                                        const struct endpoint_request *request) {
     const struct model *model = text_model(server->serving.text);
     struct buf body;
     buf_init(&body, 0);
@@ -64,11 +67,11 @@ static void answer_props(struct server *server, const struct endpoint_request *r
     buf_puts(&body, "},");
     json_put_member(&body, "model_alias", server->serving.model);
     buf_puts(&body, "\"chat_template\":");
-    put_template(model, &body);
+    tokenizer_info_put_template(model, &body);
     buf_puts(&body, ",\"bos_token\":");
-    put_token_text(model->tokenizer, model->tokenizer->bos_id, &body);
+    tokenizer_info_put_token_text(model->tokenizer, model->tokenizer->bos_id, &body);
     buf_puts(&body, ",\"eos_token\":");
-    put_token_text(model->tokenizer, model->tokenizer->eos_id, &body);
+    tokenizer_info_put_token_text(model->tokenizer, model->tokenizer->eos_id, &body);
     buf_puts(&body, ",\"modalities\":{\"vision\":false,\"audio\":false},"
                     "\"build_info\":\"tandem " TANDEM_VERSION "\"}");
     endpoint_reply(server, request, 200, "application/json", &body);
@@ -96,8 +99,9 @@ static const struct dialect_about about = {
     }),
 };
 
-const struct dialect dialect_tokenizer_info = DIALECT_ANSWER(
-    "tokenizer_info", "GET", "/tokenizer_info", openai_form, answer_info, .about = &about);
+const struct dialect dialect_tokenizer_info =
+    DIALECT_ANSWER("tokenizer_info", "GET", "/tokenizer_info", openai_form,
+                   tokenizer_info_answer_info, .about = &about);
 
 static const struct dialect_about about_props = {
     .summary = "The model as llama-server tells of it",
@@ -123,5 +127,5 @@ static const struct dialect_about about_props = {
     }),
 };
 
-const struct dialect dialect_props =
-    DIALECT_ANSWER("props", "GET", "/props", openai_form, answer_props, .about = &about_props);
+const struct dialect dialect_props = DIALECT_ANSWER(
+    "props", "GET", "/props", openai_form, tokenizer_info_answer_props, .about = &about_props);

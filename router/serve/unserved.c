@@ -3,7 +3,8 @@
 #include "router/api/openai.h"
 #include "router/serve/endpoint.h"
 
-static void answer_embeddings(struct server *server, const struct endpoint_request *request) {
+static void unserved_answer_embeddings(struct server *server,
+                                       const struct endpoint_request *request) {
     struct api_error error = {.code = "not_implemented"};
     error.status = error_set(&error.error, STATUS_UNSUPPORTED,
                              "Embeddings are not served: Tandem's models continue text");
@@ -12,5 +13,6 @@ static void answer_embeddings(struct server *server, const struct endpoint_reque
 
 static const struct dialect_about about = {.summary = "Embeddings are not served", .status = 501};
 
-const struct dialect dialect_embeddings = DIALECT_ANSWER(
-    "embeddings", "POST", "/v1/embeddings", openai_form, answer_embeddings, .about = &about);
+const struct dialect dialect_embeddings =
+    DIALECT_ANSWER("embeddings", "POST", "/v1/embeddings", openai_form, unserved_answer_embeddings,
+                   .about = &about);

@@ -6,7 +6,7 @@
 #include "router/serve/server.h"
 
 /* How many places are for others than this one. */
-static uint32_t n_kept(const struct server *server, const struct quota *own, bool is_page) {
+static uint32_t watches_n_kept(const struct server *server, const struct quota *own, bool is_page) {
     bool has_keys = server->keys || server->admin_keys;
     if (is_page)
         return 0;
@@ -17,8 +17,8 @@ enum status watches_admit(struct server *server, struct exchange *exchange, bool
                           struct quota **quota, struct api_error *error) {
     struct quota *own;
     TRY(quotas_take(server, exchange, &own, error));
-    if (exchanges_watch(server->serving.exchanges, exchange, n_kept(server, own, is_page)) !=
-        STATUS_OK) {
+    if (exchanges_watch(server->serving.exchanges, exchange,
+                        watches_n_kept(server, own, is_page)) != STATUS_OK) {
         watches_leave(own);
         return error->status = error_set(&error->error, STATUS_BUSY,
                                          "As many streams as may watch are open, in all or on this "

@@ -45,8 +45,8 @@ static enum status affinity_open(uint32_t max_workers, uint64_t seed, void **sta
 }
 
 /* Where a block's tag stands in a worker's table, and the tag (never 0). */
-static uint64_t *tag_place(const struct affinity *affinity, uint32_t slot, struct map_key key,
-                           uint64_t *tag) {
+static uint64_t *affinity_tag_place(const struct affinity *affinity, uint32_t slot,
+                                    struct map_key key, uint64_t *tag) {
     *tag = (mix64(key.hi ^ affinity->seed) ^ key.lo) | 1;
     return affinity->tags + (size_t)slot * TABLE_BLOCKS + mix64(*tag) % TABLE_BLOCKS;
 }
@@ -56,7 +56,7 @@ static uint32_t affinity_cached(const void *state, uint32_t slot, const struct m
     const struct affinity *affinity = state;
     for (uint32_t i = 0; i < n_hashes; i++) {
         uint64_t tag;
-        if (*tag_place(affinity, slot, hashes[i], &tag) != tag)
+        if (*affinity_tag_place(affinity, slot, hashes[i], &tag) != tag)
             return i;
     }
     return n_hashes;
@@ -67,7 +67,7 @@ static void affinity_placed(void *state, uint32_t slot, const struct map_key *ha
     struct affinity *affinity = state;
     for (uint32_t i = 0; i < n_hashes && i < TABLE_BLOCKS; i++) {
         uint64_t tag;
-        uint64_t *place = tag_place(affinity, slot, hashes[i], &tag);
+        uint64_t *place = affinity_tag_place(affinity, slot, hashes[i], &tag);
         *place = tag;
     }
 }
@@ -77,7 +77,7 @@ static void affinity_forget(void *state, uint32_t slot) {
     memset(affinity->tags + (size_t)slot * TABLE_BLOCKS, 0, TABLE_BLOCKS * sizeof *affinity->tags);
 }
 
-static bool out_of_balance(const struct policy_query *query) {
+static bool affinity_out_of_balance(const struct policy_query *query) {
     uint64_t least = UINT64_MAX, most = 0;
     for (uint32_t i = 0; i < query->n; i++) {
         uint64_t load = query->candidates[i].load;
@@ -90,7 +90,7 @@ static bool out_of_balance(const struct policy_query *query) {
 static uint32_t affinity_pick(void *state, const struct policy_query *query) {
     if (query->n == 1)
         return 0;
-    if (query->n_hashes == 0 || out_of_balance(query))
+    if (query->n_hashes == 0 || affinity_out_of_balance(query))
         return policy_least(query);
     uint32_t best = 0, best_blocks = 0;
     for (uint32_t i = 0; i < query->n; i++) {

@@ -2,7 +2,7 @@
  * least loaded of all, without several routers herding onto the same worker between two reports. */
 #include "router/core/policy/policy.h"
 
-static uint32_t two_pick(void *state, const struct policy_query *query) {
+static uint32_t policy_two_pick(void *state, const struct policy_query *query) {
     (void)state;
     if (query->n == 1)
         return 0;
@@ -15,5 +15,5 @@ static uint32_t two_pick(void *state, const struct policy_query *query) {
 
 const struct policy policy_two_choices = {
     .name = "two_choices",
-    .pick = two_pick,
+    .pick = policy_two_pick,
 };
