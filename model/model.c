@@ -17,7 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum status fill_from_gguf(struct model *model, const char *path, struct error *error) {
+static enum status model_fill_from_gguf(struct model *model, const char *path,
+                                        struct error *error) {
     struct model_config *config = &model->config;
     struct gguf *gguf;
     TRY(gguf_open(path, &gguf, error));
@@ -35,7 +36,7 @@ static enum status fill_from_gguf(struct model *model, const char *path, struct 
     return model_choose_template(model, error);
 }
 
-static enum status fill_hash(struct model *model, struct error *error) {
+static enum status model_fill_hash(struct model *model, struct error *error) {
     struct model_config *config = &model->config;
     TRY(tokenizer_open_hash(&model->tokenizer, error));
     snprintf(config->family, sizeof config->family, "hash");
@@ -71,19 +72,19 @@ static enum status model_finish(struct model *model, const char *path, struct er
 }
 
 /* A folder's config.json may be named instead of the folder. */
-static bool is_folder(const char *path) {
+static bool model_is_folder(const char *path) {
     return file_is_folder(path) || span_ends(span_of(path), ".json");
 }
 
-static enum status fill_from_files(struct model *model, const char *path,
-                                   const struct model_options *options, struct error *error) {
-    if (is_folder(path)) {
+static enum status model_fill_from_files(struct model *model, const char *path,
+                                         const struct model_options *options, struct error *error) {
+    if (model_is_folder(path)) {
         TRY(model_fill_folder(model, path, options, error));
     } else if (options->dummy) {
         return error_set(error, STATUS_UNSUPPORTED,
                          "%s: a dummy model is made from a folder with a config.json", path);
     } else {
-        TRY(fill_from_gguf(model, path, error));
+        TRY(model_fill_from_gguf(model, path, error));
     }
     return model_finish(model, path, error);
 }
@@ -91,13 +92,13 @@ static enum status fill_from_files(struct model *model, const char *path,
 static enum status model_fill(struct model *model, const char *path,
                               const struct model_options *options, struct error *error) {
     if (strcmp(path, "hash") == 0)
-        return fill_hash(model, error);
+        return model_fill_hash(model, error);
     struct hub_found *found = malloc(sizeof *found);
     if (!found)
         return error_set(error, STATUS_NOMEM, "%s: no memory", path);
     enum status status = hub_find(path, options->dummy, found, error);
     if (status == STATUS_OK)
-        status = fill_from_files(model, found->path, options, error);
+        status = model_fill_from_files(model, found->path, options, error);
     if (status == STATUS_OK && found->name[0])
         config_set_name(&model->config, found->name, strlen(found->name));
     free(found);
@@ -121,7 +122,7 @@ enum status model_open(const char *path, const struct model_options *options, st
 }
 
 /* The rows of the model that lies where a tokenizer does; 0: none, or none that is served. */
-static uint32_t rows_of(const char *path) {
+static uint32_t model_rows_of(const char *path) {
     struct model_config config = {0};
     struct error ignored;
     struct gguf *gguf;
@@ -142,12 +143,12 @@ static uint32_t rows_of(const char *path) {
 }
 
 /* With the tokens that its model has; whole where no model is served with it. */
-static enum status open_tokenizer(const char *path, struct tokenizer **tokenizer,
-                                  struct error *error) {
+static enum status model_open_tokenizer_at(const char *path, struct tokenizer **tokenizer,
+                                           struct error *error) {
     struct remarks remarks = {0};
     struct tokenizer *opened;
     TRY(tokenizer_open_path(path, &opened, error));
-    uint32_t n_rows = rows_of(path);
+    uint32_t n_rows = model_rows_of(path);
     if (n_rows > 0 && tokenizer_limit(opened, n_rows, &remarks, error) == STATUS_NOMEM) {
         tokenizer_close(opened);
         return STATUS_NOMEM;
@@ -174,10 +175,10 @@ enum status model_open_tokenizer(const char *path, struct tokenizer **tokenizer,
     struct error ignored;
     enum status status = hub_find(path, true, found, error);
     if (status == STATUS_OK)
-        status = open_tokenizer(found->path, tokenizer, error);
+        status = model_open_tokenizer_at(found->path, tokenizer, error);
     if (status == STATUS_NOT_FOUND && hub_find(path, false, inside, &ignored) == STATUS_OK &&
         strcmp(inside->path, found->path) != 0)
-        status = open_tokenizer(inside->path, tokenizer, error);
+        status = model_open_tokenizer_at(inside->path, tokenizer, error);
     free(found);
     return status;
 }

@@ -20,7 +20,7 @@
 
 /* chat_template of tokenizer_config.json: a text, or a list of {name, template} of which the one
  * named "default" is for conversations. NULL when there is none. */
-static const char *template_of(const json_t *config) {
+static const char *model_folder_template_of(const json_t *config) {
     const json_t *value = json_object_get(config, "chat_template");
     if (json_is_string(value))
         return json_string_value(value);
@@ -34,12 +34,13 @@ static const char *template_of(const json_t *config) {
 }
 
 /* Added tokens make this file of some models long, and flat. */
-static enum status template_from_config(const char *path, struct buf *text, struct error *error) {
+static enum status model_folder_template_from_config(const char *path, struct buf *text,
+                                                     struct error *error) {
     static const struct json_limits limits = {
         .n_bytes = 64u << 20, .depth = 32, .n_values = 4u << 20};
     json_t *config;
     TRY(json_text_load(path, &limits, &config, error));
-    const char *found = template_of(config);
+    const char *found = model_folder_template_of(config);
     if (found)
         buf_puts(text, found);
     json_decref(config);
@@ -50,7 +51,8 @@ static enum status template_from_config(const char *path, struct buf *text, stru
 }
 
 /* What cannot be read counts as absent. */
-static enum status without(struct model *model, enum status status, struct error *error) {
+static enum status model_folder_without(struct model *model, enum status status,
+                                        struct error *error) {
     if (status == STATUS_OK || status == STATUS_NOMEM)
         return status;
     buf_clear(&model->template_text);
@@ -59,19 +61,22 @@ static enum status without(struct model *model, enum status status, struct error
 }
 
 /* A file of its own wins over the key, as newer publishers mean it. */
-static enum status read_template(struct model *model, const char *folder, struct error *error) {
+static enum status model_folder_read_template(struct model *model, const char *folder,
+                                              struct error *error) {
     char path[PATH_MAX];
     struct buf *text = &model->template_text;
     if (file_is_there(folder, "chat_template.jinja", path, sizeof path))
-        TRY(without(model, file_read(path, TEMPLATE_BYTES_MAX, text, error), error));
+        TRY(model_folder_without(model, file_read(path, TEMPLATE_BYTES_MAX, text, error), error));
     if (text->n == 0 && file_is_there(folder, "tokenizer_config.json", path, sizeof path))
-        TRY(without(model, template_from_config(path, text, error), error));
+        TRY(model_folder_without(model, model_folder_template_from_config(path, text, error),
+                                 error));
     return STATUS_OK;
 }
 
-static enum status load_template(struct model *model, const char *folder, struct error *error) {
+static enum status model_folder_load_template(struct model *model, const char *folder,
+                                              struct error *error) {
     struct buf *text = &model->template_text;
-    TRY(read_template(model, folder, error));
+    TRY(model_folder_read_template(model, folder, error));
     if (buf_status(text) != STATUS_OK)
         return error_set(error, STATUS_NOMEM, "%s: no memory for its chat template", folder);
     model->template_source = (struct span){text->data, text->n};
@@ -80,9 +85,10 @@ static enum status load_template(struct model *model, const char *folder, struct
 
 /* The tokenizer's files, or bytes where there are none and that will do; then the chat template,
  * whose special tokens are looked up in it. */
-static enum status open_text(struct model *model, const char *folder,
-                             const struct model_options *options, struct error *error) {
-    TRY(load_template(model, folder, error));
+static enum status model_folder_open_text(struct model *model, const char *folder,
+                                          const struct model_options *options,
+                                          struct error *error) {
+    TRY(model_folder_load_template(model, folder, error));
     enum status status = tokenizer_open_folder(folder, &model->tokenizer, error);
     bool is_optional = (status == STATUS_NOT_FOUND && (options->dummy || options->any_tokenizer)) ||
                        (status == STATUS_UNSUPPORTED && options->any_tokenizer);
@@ -101,8 +107,8 @@ static enum status open_text(struct model *model, const char *folder,
 
 /* The embedding must be what the numbers say: everything else is sized by them. The families ask
  * for each of the other tensors by its shape. */
-static enum status check_embedding(const struct model *model, const char *path,
-                                   struct error *error) {
+static enum status model_folder_check_embedding(const struct model *model, const char *path,
+                                                struct error *error) {
     const struct model_config *config = &model->config;
     const struct decoder_names *names = decoder_names_of(config);
     char name[TENSOR_NAME_MAX + 1];
@@ -120,8 +126,8 @@ static enum status check_embedding(const struct model *model, const char *path,
     return STATUS_OK;
 }
 
-static enum status open_config(struct model *model, const char *path, char folder[PATH_MAX],
-                               struct error *error) {
+static enum status model_folder_open_config(struct model *model, const char *path,
+                                            char folder[PATH_MAX], struct error *error) {
     struct config_hub *hub = calloc(1, sizeof *hub);
     if (!hub)
         return error_set(error, STATUS_NOMEM, "%s: no memory", path);
@@ -147,20 +153,20 @@ enum status model_fill_folder(struct model *model, const char *path,
     char folder[PATH_MAX];
     char absolute[PATH_MAX];
     struct model_config *config = &model->config;
-    TRY(open_config(model, path, folder, error));
+    TRY(model_folder_open_config(model, path, folder, error));
     config_name_from_path(config, realpath(folder, absolute) ? absolute : folder);
     if (options->dummy)
         TRY(dummy_open(config, options->seed, &model->tensors.checkpoint, error));
     else
         TRY(checkpoint_from_safetensors(folder, &model->tensors.checkpoint, error));
-    TRY(check_embedding(model, path, error));
+    TRY(model_folder_check_embedding(model, path, error));
     const struct tensor *head = head_untie(config, &model->tensors);
     if (head)
         remarks_add(&model->remarks,
                     "config.json: tie_word_embeddings is not used and should be false: %s is not "
                     "the embedding",
                     head->name);
-    TRY(open_text(model, folder, options, error));
+    TRY(model_folder_open_text(model, folder, options, error));
     TRY(model_look_at_text(model, folder, error));
     if (config->bos_id == CONFIG_NO_TOKEN)
         config->bos_id = model->tokenizer->bos_id;

@@ -11,7 +11,8 @@
 #include <limits.h>
 
 /* transformers goes by model_type, other programs by the class, as here. */
-static void compare_type(const struct config_hub *hub, const char *class, struct remarks *remarks) {
+static void model_type_compare(const struct config_hub *hub, const char *class,
+                               struct remarks *remarks) {
     const char *type = json_string_value(json_object_get(hub->config, "model_type"));
     unsigned kin = members_kin_of_type(type);
     if (kin != 0 && kin != members_kin(class))
@@ -34,12 +35,12 @@ enum status model_look_at_config(const struct config_hub *hub, struct remarks *r
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         TRY(members_look(&files[i], remarks, error));
-    compare_type(hub, class, remarks);
+    model_type_compare(hub, class, remarks);
     return STATUS_OK;
 }
 
 /* Does the tokenizer put a space before a text? */
-static enum status begins_with_space(const struct tokenizer *tokenizer, bool *begins) {
+static enum status json_begins_with_space(const struct tokenizer *tokenizer, bool *begins) {
     struct tokenizer_scratch *scratch = tokenizer_scratch_new();
     struct ids ids = {.limit = 8};
     struct error ignored;
@@ -54,13 +55,14 @@ static enum status begins_with_space(const struct tokenizer *tokenizer, bool *be
 }
 
 /* transformers' releases follow add_prefix_space for some classes and steps, and for others not. */
-static enum status look_at_prefix(const struct tokenizer *tokenizer, const json_t *config,
-                                  const char *path, struct remarks *remarks) {
+static enum status model_members_look_at_prefix(const struct tokenizer *tokenizer,
+                                                const json_t *config, const char *path,
+                                                struct remarks *remarks) {
     const json_t *wanted = json_object_get(config, "add_prefix_space");
     bool begins = json_is_true(wanted);
     if (!json_is_boolean(wanted))
         return STATUS_OK;
-    TRY(begins_with_space(tokenizer, &begins));
+    TRY(json_begins_with_space(tokenizer, &begins));
     if (begins != json_is_true(wanted))
         remarks_add(remarks,
                     "%s: add_prefix_space is %s, but the tokenizer's own steps put %s space before "
@@ -70,8 +72,8 @@ static enum status look_at_prefix(const struct tokenizer *tokenizer, const json_
 }
 
 /* The file's readers have said what is wrong with it as a whole. */
-static enum status load(const char *folder, const char *name, char path[PATH_MAX],
-                        json_t **object) {
+static enum status model_members_load(const char *folder, const char *name, char path[PATH_MAX],
+                                      json_t **object) {
     struct error ignored;
     *object = NULL;
     if (!file_is_there(folder, name, path, PATH_MAX))
@@ -90,12 +92,12 @@ enum status model_look_at_text(struct model *model, const char *folder, struct e
     for (size_t i = 0; i < sizeof files / sizeof *files && status == STATUS_OK; i++) {
         char path[PATH_MAX];
         json_t *object;
-        status = load(folder, files[i].name, path, &object);
+        status = model_members_load(folder, files[i].name, path, &object);
         struct members_file file = {files[i].place, KIN_ALL, path, object, false};
         if (status == STATUS_OK)
             status = members_look(&file, &model->remarks, error);
         if (status == STATUS_OK && file.place == MEMBERS_TOKENIZER)
-            status = look_at_prefix(model->tokenizer, object, path, &model->remarks);
+            status = model_members_look_at_prefix(model->tokenizer, object, path, &model->remarks);
         json_decref(object);
     }
     return status == STATUS_NOMEM ? error_set(error, status, "%s: no memory", folder) : status;

@@ -27,7 +27,7 @@ enum status model_choose_template(struct model *model, struct error *error) {
     return STATUS_OK;
 }
 
-static void add_stops(struct model *model) {
+static void model_add_stop_tokens(struct model *model) {
     static const char *const keys[] = {"tokenizer.ggml.eot_token_id",
                                        "tokenizer.ggml.eom_token_id"};
     /* Files often name one end only, while the model was trained with several. */
@@ -56,7 +56,7 @@ static void add_stops(struct model *model) {
 }
 
 void model_add_stops(struct model *model) {
-    add_stops(model);
+    model_add_stop_tokens(model);
     if (model->config.lacks_stops)
         remarks_add(&model->remarks,
                     "the model's files name more than %u token ids that end an answer: token %u "

@@ -34,7 +34,7 @@ static const char *const other_names[] = {
     [39] = "mxfp4",
 };
 
-static enum status read_value(struct gguf_cursor *cursor, uint32_t index) {
+static enum status gguf_read_value(struct gguf_cursor *cursor, uint32_t index) {
     struct gguf *gguf = cursor->gguf;
     struct gguf_value *value = &gguf->values[index];
     uint32_t type;
@@ -51,7 +51,7 @@ static enum status read_value(struct gguf_cursor *cursor, uint32_t index) {
                         span_shown(value->key), value->key.bytes);
 }
 
-static enum status refuse_type(struct gguf_cursor *cursor, uint32_t type, const char *tensor) {
+static enum status gguf_refuse_type(struct gguf_cursor *cursor, uint32_t type, const char *tensor) {
     const char *known = type < sizeof other_names / sizeof *other_names ? other_names[type] : NULL;
     char names[128] = "";
     for (size_t i = 0, n = 0; i < sizeof formats / sizeof *formats && n < sizeof names; i++)
@@ -63,7 +63,8 @@ static enum status refuse_type(struct gguf_cursor *cursor, uint32_t type, const 
 }
 
 /* Format and bytes of a tensor from its type number and shape. */
-static enum status size_tensor(struct gguf_cursor *cursor, uint32_t type, struct tensor *tensor) {
+static enum status gguf_size_tensor(struct gguf_cursor *cursor, uint32_t type,
+                                    struct tensor *tensor) {
     uint64_t n_items = 1;
     uint64_t n_bytes = 0;
     for (uint32_t i = 0; i < tensor->n_dims; i++) {
@@ -89,11 +90,11 @@ static enum status size_tensor(struct gguf_cursor *cursor, uint32_t type, struct
         tensor->n_bytes = n_bytes;
         return STATUS_OK;
     }
-    return refuse_type(cursor, type, tensor->name);
+    return gguf_refuse_type(cursor, type, tensor->name);
 }
 
 /* One row of the tensor table. Leaves the offset relative to the data, as an integer in *offset. */
-static enum status read_tensor(struct gguf_cursor *cursor, uint32_t index, uint64_t *offset) {
+static enum status gguf_read_tensor(struct gguf_cursor *cursor, uint32_t index, uint64_t *offset) {
     struct gguf *gguf = cursor->gguf;
     struct tensor *tensor = &gguf->tensors[index];
     struct span name;
@@ -113,7 +114,7 @@ static enum status read_tensor(struct gguf_cursor *cursor, uint32_t index, uint6
         TRY(gguf_cursor_u64(cursor, "a tensor's dimension", &tensor->shape[i]));
     TRY(gguf_cursor_u32(cursor, "a tensor's type", &type));
     TRY(gguf_cursor_u64(cursor, "a tensor's offset", offset));
-    TRY(size_tensor(cursor, type, tensor));
+    TRY(gguf_size_tensor(cursor, type, tensor));
     struct map_key key = gguf_hash(gguf, name.bytes, name.n);
     if (map_get(&gguf->tensor_by_name, key, &earlier) == STATUS_OK)
         return gguf_cursor_fail(cursor, STATUS_CORRUPT, "tensor %s appears twice", tensor->name);
@@ -125,14 +126,14 @@ struct extent {
     uint32_t index;
 };
 
-static int compare_extents(const void *a, const void *b) {
+static int gguf_compare_extents(const void *a, const void *b) {
     const struct extent *left = a;
     const struct extent *right = b;
     return left->offset < right->offset ? -1 : left->offset > right->offset;
 }
 
 /* Offsets (relative to the data) aligned, inside the file, and no two tensors over each other. */
-static enum status place_tensors(struct gguf_cursor *cursor, struct extent *extents) {
+static enum status gguf_place_tensors(struct gguf_cursor *cursor, struct extent *extents) {
     struct gguf *gguf = cursor->gguf;
     for (uint32_t i = 0; i < gguf->n_tensors; i++) {
         struct tensor *tensor = &gguf->tensors[i];
@@ -149,7 +150,7 @@ static enum status place_tensors(struct gguf_cursor *cursor, struct extent *exte
         extents[i] = (struct extent){gguf->data_offset + relative, i};
         tensor->data = gguf->bytes + extents[i].offset;
     }
-    qsort(extents, gguf->n_tensors, sizeof *extents, compare_extents);
+    qsort(extents, gguf->n_tensors, sizeof *extents, gguf_compare_extents);
     for (uint32_t i = 1; i < gguf->n_tensors; i++) {
         const struct tensor *before = &gguf->tensors[extents[i - 1].index];
         if (extents[i - 1].offset + before->n_bytes > extents[i].offset)
@@ -159,7 +160,7 @@ static enum status place_tensors(struct gguf_cursor *cursor, struct extent *exte
     return STATUS_OK;
 }
 
-static enum status read_alignment(struct gguf_cursor *cursor) {
+static enum status gguf_read_alignment(struct gguf_cursor *cursor) {
     struct gguf *gguf = cursor->gguf;
     uint32_t alignment = 32;
     TRY(gguf_u32(gguf, "general.alignment", &alignment, cursor->error));
@@ -172,7 +173,7 @@ static enum status read_alignment(struct gguf_cursor *cursor) {
 }
 
 /* The fixed head of the file. */
-static enum status read_counts(struct gguf_cursor *cursor) {
+static enum status gguf_read_counts(struct gguf_cursor *cursor) {
     struct gguf *gguf = cursor->gguf;
     const unsigned char *magic;
     uint64_t n_tensors;
@@ -210,7 +211,7 @@ static enum status read_counts(struct gguf_cursor *cursor) {
     return STATUS_OK;
 }
 
-static enum status allocate_tables(struct gguf *gguf, struct error *error) {
+static enum status gguf_allocate_tables(struct gguf *gguf, struct error *error) {
     gguf->values = calloc(gguf->n_values + 1, sizeof *gguf->values);
     gguf->tensors = calloc(gguf->n_tensors + 1, sizeof *gguf->tensors);
     if (!gguf->values || !gguf->tensors ||
@@ -220,33 +221,33 @@ static enum status allocate_tables(struct gguf *gguf, struct error *error) {
     return STATUS_OK;
 }
 
-static enum status read_tensor_table(struct gguf_cursor *cursor) {
+static enum status gguf_read_tensor_table(struct gguf_cursor *cursor) {
     struct gguf *gguf = cursor->gguf;
     enum status status = STATUS_OK;
     struct extent *extents = calloc(gguf->n_tensors + 1, sizeof *extents);
     if (!extents)
         return error_set(cursor->error, STATUS_NOMEM, "%s: no memory for the header", gguf->name);
     for (uint32_t i = 0; i < gguf->n_tensors && status == STATUS_OK; i++)
-        status = read_tensor(cursor, i, &extents[i].offset);
+        status = gguf_read_tensor(cursor, i, &extents[i].offset);
     if (status == STATUS_OK) {
         gguf->data_offset = (cursor->at + gguf->alignment - 1) & ~(uint64_t)(gguf->alignment - 1);
         /* A file without tensors may end right behind its header. */
         if (gguf->data_offset > gguf->n_bytes)
             gguf->data_offset = gguf->n_bytes;
-        status = place_tensors(cursor, extents);
+        status = gguf_place_tensors(cursor, extents);
     }
     free(extents);
     return status;
 }
 
-static enum status read_header(struct gguf *gguf, struct error *error) {
+static enum status gguf_read_header(struct gguf *gguf, struct error *error) {
     struct gguf_cursor cursor = {.gguf = gguf, .error = error};
-    TRY(read_counts(&cursor));
-    TRY(allocate_tables(gguf, error));
+    TRY(gguf_read_counts(&cursor));
+    TRY(gguf_allocate_tables(gguf, error));
     for (uint32_t i = 0; i < gguf->n_values; i++)
-        TRY(read_value(&cursor, i));
-    TRY(read_alignment(&cursor));
-    return read_tensor_table(&cursor);
+        TRY(gguf_read_value(&cursor, i));
+    TRY(gguf_read_alignment(&cursor));
+    return gguf_read_tensor_table(&cursor);
 }
 
 /* Takes the file over, which may be zeroed. */
@@ -264,7 +265,7 @@ static enum status gguf_new(const void *bytes, uint64_t n, struct file_map file,
     made->bytes = bytes;
     made->n_bytes = n;
     made->seed = random_seed();
-    enum status status = read_header(made, error);
+    enum status status = gguf_read_header(made, error);
     if (status != STATUS_OK)
         gguf_close(made);
     else

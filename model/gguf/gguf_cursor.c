@@ -23,7 +23,7 @@ enum status(gguf_cursor_fail)(struct gguf_cursor *cursor, enum status status, co
                      cursor->at, text);
 }
 
-static void drop_walked_pages(struct gguf_cursor *cursor) {
+static void gguf_drop_walked_pages(struct gguf_cursor *cursor) {
     if (!cursor->gguf->file.bytes || cursor->at - cursor->dropped < DROP_STEP)
         return;
     uint64_t until = cursor->at & ~(DROP_STEP - 1);
@@ -45,7 +45,7 @@ enum status gguf_cursor_bytes(struct gguf_cursor *cursor, uint64_t n, const char
                                 GGUF_HEADER_MAX);
     /* Before the step, not after: the bytes handed out are about to be read, and one read behind
      * the line would map up to 2 MiB there again. */
-    drop_walked_pages(cursor);
+    gguf_drop_walked_pages(cursor);
     *bytes = cursor->gguf->bytes + cursor->at;
     cursor->at += n;
     return STATUS_OK;
@@ -91,7 +91,8 @@ const struct gguf_type_row gguf_types[GGUF_TYPE_COUNT] = {
     [GGUF_F64] = {"f64", 8, false, false},
 };
 
-static enum status check_bools(struct gguf_cursor *cursor, const unsigned char *bytes, uint64_t n) {
+static enum status gguf_check_bools(struct gguf_cursor *cursor, const unsigned char *bytes,
+                                    uint64_t n) {
     for (uint64_t i = 0; i < n; i++)
         if (bytes[i] > 1)
             return gguf_cursor_fail(cursor, STATUS_CORRUPT, "a bool is %u, not 0 or 1", bytes[i]);
@@ -99,8 +100,8 @@ static enum status check_bools(struct gguf_cursor *cursor, const unsigned char *
 }
 
 /* Walks an array's head and items. Recursion is bounded by GGUF_ARRAY_DEPTH. */
-static enum status walk_array(struct gguf_cursor *cursor, unsigned depth,
-                              struct gguf_array *array) {
+static enum status gguf_walk_array(struct gguf_cursor *cursor, unsigned depth,
+                                   struct gguf_array *array) {
     uint32_t type;
     uint64_t n;
     uint64_t n_bytes;
@@ -118,7 +119,7 @@ static enum status walk_array(struct gguf_cursor *cursor, unsigned depth,
             if (type == GGUF_STRING)
                 TRY(gguf_cursor_text(cursor, "a string of an array", UINT64_MAX, &text));
             else
-                TRY(walk_array(cursor, depth + 1, &inner));
+                TRY(gguf_walk_array(cursor, depth + 1, &inner));
         }
     } else {
         uint64_t size = type < GGUF_TYPE_COUNT ? gguf_types[type].bytes : 0;
@@ -129,7 +130,7 @@ static enum status walk_array(struct gguf_cursor *cursor, unsigned depth,
                                     "an array of %" PRIu64 " items is larger than the file", n);
         TRY(gguf_cursor_bytes(cursor, n_bytes, "an array", &items));
         if (type == GGUF_BOOL)
-            TRY(check_bools(cursor, items, n));
+            TRY(gguf_check_bools(cursor, items, n));
     }
     *array = (struct gguf_array){.type = (enum gguf_type)type,
                                  .n = n,
@@ -145,11 +146,11 @@ enum status gguf_cursor_value(struct gguf_cursor *cursor, uint32_t type, struct 
         return gguf_cursor_fail(cursor, STATUS_CORRUPT, "unknown value type %u", type);
     value->type = (enum gguf_type)type;
     if (type == GGUF_ARRAY)
-        return walk_array(cursor, 0, &value->array);
+        return gguf_walk_array(cursor, 0, &value->array);
     if (type == GGUF_STRING) {
         struct span text;
         return gguf_cursor_text(cursor, "a string", UINT64_MAX, &text);
     }
     TRY(gguf_cursor_bytes(cursor, gguf_types[type].bytes, "a value", &value->bytes));
-    return type == GGUF_BOOL ? check_bools(cursor, value->bytes, 1) : STATUS_OK;
+    return type == GGUF_BOOL ? gguf_check_bools(cursor, value->bytes, 1) : STATUS_OK;
 }

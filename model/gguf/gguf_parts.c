@@ -36,8 +36,8 @@ void gguf_drop_pages(const struct gguf *gguf) {
         file_map_drop(&gguf_part(gguf, i)->file);
 }
 
-static enum status read_place(const struct gguf *gguf, struct gguf_parts_place *place,
-                              struct error *error) {
+static enum status gguf_read_place(const struct gguf *gguf, struct gguf_parts_place *place,
+                                   struct error *error) {
     struct gguf_parts_place read = {0};
     TRY(gguf_u32(gguf, KEY_COUNT, &read.count, error));
     if (read.count > 1) {
@@ -59,11 +59,11 @@ static enum status read_place(const struct gguf *gguf, struct gguf_parts_place *
 }
 
 /* Part i of n, of a set whose first part says `first`. */
-static enum status check_place(const struct gguf *gguf, uint32_t i, uint32_t n,
-                               const struct gguf *begin, const struct gguf_parts_place *first,
-                               struct error *error) {
+static enum status gguf_check_place(const struct gguf *gguf, uint32_t i, uint32_t n,
+                                    const struct gguf *begin, const struct gguf_parts_place *first,
+                                    struct error *error) {
     struct gguf_parts_place place;
-    TRY(read_place(gguf, &place, error));
+    TRY(gguf_read_place(gguf, &place, error));
     if (place.count <= 1)
         return error_field(error, STATUS_CORRUPT, KEY_COUNT,
                            "%s: a whole file by its keys, not part %u of %u", gguf->name, i + 1, n);
@@ -79,12 +79,12 @@ static enum status check_place(const struct gguf *gguf, uint32_t i, uint32_t n,
     return STATUS_OK;
 }
 
-static enum status check_places(struct gguf *const *parts, uint32_t n, struct error *error) {
+static enum status gguf_check_places(struct gguf *const *parts, uint32_t n, struct error *error) {
     struct gguf_parts_place first;
     uint64_t n_tensors = 0;
-    TRY(read_place(parts[0], &first, error));
+    TRY(gguf_read_place(parts[0], &first, error));
     for (uint32_t i = 0; i < n; i++) {
-        TRY(check_place(parts[i], i, n, parts[0], &first, error));
+        TRY(gguf_check_place(parts[i], i, n, parts[0], &first, error));
         n_tensors += parts[i]->n_tensors;
     }
     if (n_tensors > GGUF_TENSORS_MAX)
@@ -104,8 +104,8 @@ struct tables {
     struct map by_name;
 };
 
-static enum status fill_tables(struct tables *tables, struct gguf *const *parts, uint32_t n,
-                               struct error *error) {
+static enum status gguf_fill_tables(struct tables *tables, struct gguf *const *parts, uint32_t n,
+                                    struct error *error) {
     for (uint32_t i = 0; i < n; i++) {
         for (uint32_t j = 0; j < parts[i]->n_tensors; j++) {
             const struct tensor *tensor = &parts[i]->tensors[j];
@@ -125,7 +125,7 @@ static enum status fill_tables(struct tables *tables, struct gguf *const *parts,
     return STATUS_OK;
 }
 
-static enum status join_tensors(struct gguf *const *parts, uint32_t n, struct error *error) {
+static enum status gguf_join_tensors(struct gguf *const *parts, uint32_t n, struct error *error) {
     struct tables tables = {0};
     struct gguf *first = parts[0];
     uint32_t n_tensors = 0;
@@ -135,7 +135,7 @@ static enum status join_tensors(struct gguf *const *parts, uint32_t n, struct er
     enum status status =
         tables.tensors ? map_init(&tables.by_name, n_tensors + 1, first->seed) : STATUS_NOMEM;
     if (status == STATUS_OK)
-        status = fill_tables(&tables, parts, n, error);
+        status = gguf_fill_tables(&tables, parts, n, error);
     else
         (void)error_set(error, status, "%s: no memory for its tensors", first->name);
     if (status != STATUS_OK) {
@@ -158,9 +158,9 @@ enum status gguf_join(struct gguf **parts, uint32_t n, struct gguf **gguf, struc
     if (!others)
         status = error_set(error, STATUS_NOMEM, "%s: no memory for its parts", parts[0]->name);
     if (status == STATUS_OK)
-        status = check_places(parts, n, error);
+        status = gguf_check_places(parts, n, error);
     if (status == STATUS_OK)
-        status = join_tensors(parts, n, error);
+        status = gguf_join_tensors(parts, n, error);
     if (status != STATUS_OK) {
         free(others);
         for (uint32_t i = 0; i < n; i++)
@@ -175,8 +175,8 @@ enum status gguf_join(struct gguf **parts, uint32_t n, struct gguf **gguf, struc
 }
 
 /* Opens the parts that are not there yet. `path` is that of any of them. */
-static enum status open_parts(char *path, const struct part_name *name, struct gguf **parts,
-                              struct error *error) {
+static enum status gguf_open_parts(char *path, const struct part_name *name, struct gguf **parts,
+                                   struct error *error) {
     for (uint32_t i = 0; i < name->count; i++) {
         if (parts[i])
             continue;
@@ -195,8 +195,8 @@ static enum status open_parts(char *path, const struct part_name *name, struct g
 }
 
 /* Takes over the part that was opened. */
-static enum status open_set(const char *path, const struct gguf_parts_place *place,
-                            struct gguf *opened, struct gguf **gguf, struct error *error) {
+static enum status gguf_open_set(const char *path, const struct gguf_parts_place *place,
+                                 struct gguf *opened, struct gguf **gguf, struct error *error) {
     struct gguf *parts[GGUF_PARTS_MAX] = {0};
     struct part_name name;
     char other[PATH_MAX];
@@ -211,7 +211,7 @@ static enum status open_set(const char *path, const struct gguf_parts_place *pla
     else if (snprintf(other, sizeof other, "%s", path) >= (int)sizeof other)
         status = error_set(error, STATUS_LIMIT, "%.200s...: too long a path", path);
     else
-        status = open_parts(other, &name, parts, error);
+        status = gguf_open_parts(other, &name, parts, error);
     if (status == STATUS_OK)
         return gguf_join(parts, place->count, gguf, error);
     for (uint32_t i = 0; i < place->count; i++)
@@ -223,11 +223,11 @@ enum status gguf_open(const char *path, struct gguf **gguf, struct error *error)
     struct gguf *opened;
     struct gguf_parts_place place;
     TRY(gguf_open_one(path, &opened, error));
-    enum status status = read_place(opened, &place, error);
+    enum status status = gguf_read_place(opened, &place, error);
     if (status != STATUS_OK)
         gguf_close(opened);
     else if (place.count > 1)
-        status = open_set(path, &place, opened, gguf, error);
+        status = gguf_open_set(path, &place, opened, gguf, error);
     else
         *gguf = opened;
     return status;

@@ -33,24 +33,24 @@ enum status gguf_need(const struct gguf *gguf, const char *key, struct error *er
                                               gguf->name, key);
 }
 
-static enum status wrong_type(const struct gguf *gguf, const struct gguf_value *value,
-                              const char *key, const char *wanted, struct error *error) {
+static enum status gguf_wrong_type(const struct gguf *gguf, const struct gguf_value *value,
+                                   const char *key, const char *wanted, struct error *error) {
     return error_field(error, STATUS_CORRUPT, key,
                        "%s: at byte %" PRIu64 ": key %s is of type %s, not %s", gguf->name,
                        value->offset, key, gguf_types[value->type].name, wanted);
 }
 
 /* The value, if it is there, which has to be of this type. */
-static enum status find_of_type(const struct gguf *gguf, const char *key, enum gguf_type type,
-                                const struct gguf_value **value, struct error *error) {
+static enum status gguf_find_of_type(const struct gguf *gguf, const char *key, enum gguf_type type,
+                                     const struct gguf_value **value, struct error *error) {
     *value = gguf_find(gguf, key);
     return !*value || (*value)->type == type
                ? STATUS_OK
-               : wrong_type(gguf, *value, key, gguf_types[type].name, error);
+               : gguf_wrong_type(gguf, *value, key, gguf_types[type].name, error);
 }
 
 /* Loads an integer of any type; false for other types and negative values. */
-static bool load_unsigned(const struct gguf_value *value, uint64_t *result) {
+static bool gguf_load_unsigned(const struct gguf_value *value, uint64_t *result) {
     const struct gguf_type_row *type = &gguf_types[value->type];
     uint64_t number = 0;
     if (!type->is_integer)
@@ -65,8 +65,8 @@ static bool load_unsigned(const struct gguf_value *value, uint64_t *result) {
 enum status gguf_u64(const struct gguf *gguf, const char *key, uint64_t *value,
                      struct error *error) {
     const struct gguf_value *found = gguf_find(gguf, key);
-    if (found && !load_unsigned(found, value))
-        return wrong_type(gguf, found, key, "a number of 0 or more", error);
+    if (found && !gguf_load_unsigned(found, value))
+        return gguf_wrong_type(gguf, found, key, "a number of 0 or more", error);
     return STATUS_OK;
 }
 
@@ -92,14 +92,14 @@ enum status gguf_f64(const struct gguf *gguf, const char *key, double *value, st
         return STATUS_OK;
     }
     if (found->type != GGUF_F64)
-        return wrong_type(gguf, found, key, "f32 or f64", error);
+        return gguf_wrong_type(gguf, found, key, "f32 or f64", error);
     memcpy(value, found->bytes, sizeof *value);
     return STATUS_OK;
 }
 
 enum status gguf_bool(const struct gguf *gguf, const char *key, bool *value, struct error *error) {
     const struct gguf_value *found;
-    TRY(find_of_type(gguf, key, GGUF_BOOL, &found, error));
+    TRY(gguf_find_of_type(gguf, key, GGUF_BOOL, &found, error));
     if (found)
         *value = found->bytes[0] == 1;
     return STATUS_OK;
@@ -109,7 +109,7 @@ enum status gguf_string(const struct gguf *gguf, const char *key, struct span *t
                         struct error *error) {
     const struct gguf_value *found;
     uint64_t n;
-    TRY(find_of_type(gguf, key, GGUF_STRING, &found, error));
+    TRY(gguf_find_of_type(gguf, key, GGUF_STRING, &found, error));
     if (!found)
         return STATUS_OK;
     memcpy(&n, found->bytes, sizeof n);
@@ -121,7 +121,7 @@ enum status gguf_array_of(const struct gguf *gguf, const char *key, enum gguf_ty
                           struct gguf_array *array, struct error *error) {
     const struct gguf_value *found;
     TRY(gguf_need(gguf, key, error));
-    TRY(find_of_type(gguf, key, GGUF_ARRAY, &found, error));
+    TRY(gguf_find_of_type(gguf, key, GGUF_ARRAY, &found, error));
     if (found->array.type != type)
         return error_field(error, STATUS_CORRUPT, key,
                            "%s: at byte %" PRIu64 ": key %s is an array of %s, not of %s",

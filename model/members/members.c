@@ -54,7 +54,7 @@ const struct member_row *members_rows(enum member_place place) {
     return rows[place];
 }
 
-static bool has_name(const char *names, const char *name) {
+static bool members_has_name(const char *names, const char *name) {
     size_t n = strlen(name);
     for (const char *at = names; n > 0 && (at = strstr(at, name)); at += n)
         if ((at == names || at[-1] == ' ') && (at[n] == 0 || at[n] == ' '))
@@ -66,27 +66,27 @@ const struct member_row *members_find(enum member_place place, unsigned kin, con
     if (strchr(name, ' '))
         return NULL;
     for (const struct member_row *row = members_rows(place); row->names; row++)
-        if (row->kin & kin && has_name(row->names, name))
+        if (row->kin & kin && members_has_name(row->names, name))
             return row;
     return NULL;
 }
 
-static bool is_same(const json_t *left, const json_t *right) {
+static bool members_is_same(const json_t *left, const json_t *right) {
     if (json_is_number(left) && json_is_number(right))
         return json_number_value(left) == json_number_value(right);
     return json_equal(left, right);
 }
 
-static bool is_in(const json_t *value, const json_t *list) {
+static bool members_is_in(const json_t *value, const json_t *list) {
     if (json_is_null(value) || (json_is_object(value) && json_object_size(value) == 0))
         return true;
     for (size_t i = 0; i < json_array_size(list); i++)
-        if (is_same(value, json_array_get(list, i)))
+        if (members_is_same(value, json_array_get(list, i)))
             return true;
     if (!json_is_array(value))
         return false;
     for (size_t i = 0; i < json_array_size(value); i++)
-        if (!is_in(json_array_get(value, i), list))
+        if (!members_is_in(json_array_get(value, i), list))
             return false;
     return true;
 }
@@ -94,12 +94,12 @@ static bool is_in(const json_t *value, const json_t *list) {
 bool members_is_among(const json_t *value, const char *list) {
     json_t *wanted = json_loads(list, 0, NULL);
     ASSERT(json_is_array(wanted));
-    bool found = is_in(value, wanted);
+    bool found = members_is_in(value, wanted);
     json_decref(wanted);
     return found;
 }
 
-static bool has_type(const json_t *value, const char *types) {
+static bool members_has_type(const json_t *value, const char *types) {
     char type = json_get_whole(value, &(int64_t){0}) ? 'i'
                 : json_is_real(value)                ? 'r'
                 : json_is_boolean(value)             ? 'b'
@@ -124,7 +124,7 @@ struct look {
 };
 
 /* The beginning of a value's text. */
-static void show(const json_t *value, char text[VALUE_BYTES]) {
+static void members_show_value(const json_t *value, char text[VALUE_BYTES]) {
     char *dumped = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_ENSURE_ASCII);
     snprintf(text, VALUE_BYTES, "%s", dumped ? dumped : "");
     free(dumped);
@@ -141,7 +141,7 @@ static void members_add(struct listed *listed, const char *field, const json_t *
         if (*at <= ' ' || *at > '~')
             *at = '_';
     if (value)
-        show(value, shown);
+        members_show_value(value, shown);
     snprintf(listed->text + n, sizeof listed->text - n, "%s%s%s%s", n > 0 ? ", " : "", name,
              value ? " " : "", shown);
 }
@@ -161,17 +161,17 @@ static enum status members_refuse(const struct look *look, const struct member_r
                                   const char *field, const json_t *value) {
     char shown[VALUE_BYTES];
     bool has_values = strcmp(row->says, "[]") != 0;
-    show(value, shown);
+    members_show_value(value, shown);
     return error_field(look->error, STATUS_UNSUPPORTED, field,
                        "%s: %s is %s, which is not served%s%s", look->file->name, field, shown,
                        has_values ? "; served is one of " : "", has_values ? row->says : "");
 }
 
-static enum status look_into(struct look *look, enum member_place place, const char *parent,
-                             const json_t *object);
+static enum status members_look_into(struct look *look, enum member_place place, const char *parent,
+                                     const json_t *object);
 
-static enum status look_at(struct look *look, enum member_place place, const char *parent,
-                           const char *name, const json_t *value) {
+static enum status members_look_at(struct look *look, enum member_place place, const char *parent,
+                                   const char *name, const json_t *value) {
     char field[2 * NAME_BYTES];
     bool is_refused = place <= MEMBERS_QUANT;
     const struct member_row *row = members_find(place, look->file->kin, name);
@@ -185,8 +185,8 @@ static enum status look_at(struct look *look, enum member_place place, const cha
     if (!row)
         members_add(&look->unknown, field, NULL);
     else if (row->fate == MEMBER_INSIDE)
-        return look_into(look, row->inside, name, value);
-    else if (row->fate == MEMBER_TYPED && !has_type(value, row->says))
+        return members_look_into(look, row->inside, name, value);
+    else if (row->fate == MEMBER_TYPED && !members_has_type(value, row->says))
         members_add(&look->untyped, field, value);
     else if (row->fate == MEMBER_WANTED && !members_is_among(value, row->says)) {
         if (is_refused)
@@ -196,12 +196,12 @@ static enum status look_at(struct look *look, enum member_place place, const cha
     return STATUS_OK;
 }
 
-static enum status look_into(struct look *look, enum member_place place, const char *parent,
-                             const json_t *object) {
+static enum status members_look_into(struct look *look, enum member_place place, const char *parent,
+                                     const json_t *object) {
     const char *name;
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)object, name, value) {
-        TRY(look_at(look, place, parent, name, value));
+        TRY(members_look_at(look, place, parent, name, value));
     }
     return STATUS_OK;
 }
@@ -209,7 +209,7 @@ static enum status look_into(struct look *look, enum member_place place, const c
 enum status members_look(const struct members_file *file, struct remarks *remarks,
                          struct error *error) {
     struct look look = {.file = file, .error = error};
-    TRY(look_into(&look, file->place, "", file->object));
+    TRY(members_look_into(&look, file->place, "", file->object));
     members_tell(&look.undone, file->name, "is not done here", "are not done here", remarks);
     members_tell(&look.untyped, file->name, "has a type without a meaning; it is not used",
                  "have types without a meaning; they are not used", remarks);

@@ -27,8 +27,8 @@ const char *generation_name(enum generation_field field) {
     return fields[field].name;
 }
 
-static void ignore(struct generation *generation, const char *file, const char *key,
-                   enum generation_field field) {
+static void generation_ignore(struct generation *generation, const char *file, const char *key,
+                              enum generation_field field) {
     size_t n = strlen(generation->ignored);
     snprintf(generation->ignored + n, sizeof generation->ignored - n,
              "%s%s%s must be a %snumber %s %g, at most %g; it is not used", n > 0 ? "" : file,
@@ -42,7 +42,7 @@ static void generation_take(struct generation *generation, const char *file, con
         fields[field].is_above ? !(value > fields[field].min) : !(value >= fields[field].min);
     if (is_low || !(value <= fields[field].max) ||
         (fields[field].is_whole && value != floor(value))) {
-        ignore(generation, file, key, field);
+        generation_ignore(generation, file, key, field);
         return;
     }
     generation->has[field] = true;
@@ -59,7 +59,7 @@ void generation_from_json(const json_t *object, const char *file, struct generat
     }
 }
 
-static double number_of(const struct gguf *gguf, const char *key) {
+static double generation_number_of(const struct gguf *gguf, const char *key) {
     struct error error;
     double number;
     uint64_t whole;
@@ -72,5 +72,5 @@ void generation_from_gguf(const struct gguf *gguf, struct generation *generation
     for (unsigned field = 0; field < GENERATION_FIELDS; field++)
         if (fields[field].key && gguf_find(gguf, fields[field].key))
             generation_take(generation, gguf->name, fields[field].key, field,
-                            number_of(gguf, fields[field].key));
+                            generation_number_of(gguf, fields[field].key));
 }

@@ -117,7 +117,8 @@ const struct decoder_names *decoder_names_of(const struct model_config *config) 
 }
 
 /* The pattern's %u becomes the number. */
-static void fill(const char *pattern, uint32_t number, const char *name, decoder_stem stem) {
+static void decoder_names_fill(const char *pattern, uint32_t number, const char *name,
+                               decoder_stem stem) {
     const char *at = strstr(pattern, "%u");
     snprintf(stem, sizeof(decoder_stem), "%.*s%u%s%s", (int)(at - pattern), pattern, number, at + 2,
              name);
@@ -125,12 +126,12 @@ static void fill(const char *pattern, uint32_t number, const char *name, decoder
 
 void decoder_names_layer(const struct decoder_names *names, uint32_t layer, const char *name,
                          decoder_stem stem) {
-    fill(names->layer, layer, name, stem);
+    decoder_names_fill(names->layer, layer, name, stem);
 }
 
 void decoder_names_expert(const struct decoder_names *names, uint32_t layer, uint32_t expert,
                           const char *name, decoder_stem stem) {
     decoder_stem tail;
-    fill(names->expert, expert, name, tail);
-    fill(names->layer, layer, tail, stem);
+    decoder_names_fill(names->expert, expert, name, tail);
+    decoder_names_fill(names->layer, layer, tail, stem);
 }

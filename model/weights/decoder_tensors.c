@@ -13,8 +13,8 @@ struct decoder_tensors_walk {
     struct error *error;
 };
 
-static enum status vector(const struct decoder_tensors_walk *walk, const char *stem,
-                          const char *kind, uint32_t n) {
+static enum status decoder_tensors_vector(const struct decoder_tensors_walk *walk, const char *stem,
+                                          const char *kind, uint32_t n) {
     const struct tensor *tensor;
     char name[TENSOR_NAME_MAX + 1];
     snprintf(name, sizeof name, "%.*s.%s", TENSOR_NAME_MAX - 8, stem, kind);
@@ -22,33 +22,34 @@ static enum status vector(const struct decoder_tensors_walk *walk, const char *s
 }
 
 /* A bias that no config asks for is read all the same where it is there. */
-static enum status bias(const struct decoder_tensors_walk *walk, const char *stem, uint32_t n,
-                        bool required) {
+static enum status decoder_tensors_bias(const struct decoder_tensors_walk *walk, const char *stem,
+                                        uint32_t n, bool required) {
     char name[TENSOR_NAME_MAX + 1];
     snprintf(name, sizeof name, "%.*s.bias", TENSOR_NAME_MAX - 8, stem);
-    return required || tensors_find(walk->tensors, name) ? vector(walk, stem, "bias", n)
-                                                         : STATUS_OK;
+    return required || tensors_find(walk->tensors, name)
+               ? decoder_tensors_vector(walk, stem, "bias", n)
+               : STATUS_OK;
 }
 
-static enum status matrix(const struct decoder_tensors_walk *walk, const char *stem, uint32_t n,
-                          uint32_t k) {
+static enum status decoder_tensors_matrix(const struct decoder_tensors_walk *walk, const char *stem,
+                                          uint32_t n, uint32_t k) {
     struct tensor_matrix ignored;
     return tensors_matrix(walk->tensors, stem, n, k, &ignored, walk->error);
 }
 
-static enum status norm(const struct decoder_tensors_walk *walk, uint32_t layer, const char *name,
-                        uint32_t n) {
+static enum status decoder_tensors_norm(const struct decoder_tensors_walk *walk, uint32_t layer,
+                                        const char *name, uint32_t n) {
     decoder_stem stem;
     decoder_names_layer(walk->names, layer, name, stem);
-    return vector(walk, stem, "weight", n);
+    return decoder_tensors_vector(walk, stem, "weight", n);
 }
 
-static enum status linear(const struct decoder_tensors_walk *walk, uint32_t layer, const char *name,
-                          uint32_t n, uint32_t k, bool has_bias) {
+static enum status decoder_tensors_linear(const struct decoder_tensors_walk *walk, uint32_t layer,
+                                          const char *name, uint32_t n, uint32_t k, bool has_bias) {
     decoder_stem stem;
     decoder_names_layer(walk->names, layer, name, stem);
-    TRY(matrix(walk, stem, n, k));
-    return bias(walk, stem, n, has_bias);
+    TRY(decoder_tensors_matrix(walk, stem, n, k));
+    return decoder_tensors_bias(walk, stem, n, has_bias);
 }
 
 static enum status decoder_tensors_attention(const struct decoder_tensors_walk *walk,
@@ -58,70 +59,73 @@ static enum status decoder_tensors_attention(const struct decoder_tensors_walk *
     uint32_t dim = config->dim;
     uint32_t q = config->n_heads * config->head_dim, kv = config->n_kv_heads * config->head_dim;
     if (config->qk_norm) {
-        TRY(norm(walk, layer, names->q_norm, config->head_dim));
-        TRY(norm(walk, layer, names->k_norm, config->head_dim));
+        TRY(decoder_tensors_norm(walk, layer, names->q_norm, config->head_dim));
+        TRY(decoder_tensors_norm(walk, layer, names->k_norm, config->head_dim));
     }
     if (names->qkv) {
-        TRY(linear(walk, layer, names->qkv, q + 2 * kv, dim, config->qkv_bias));
+        TRY(decoder_tensors_linear(walk, layer, names->qkv, q + 2 * kv, dim, config->qkv_bias));
     } else {
-        TRY(linear(walk, layer, names->q, q, dim, config->qkv_bias));
-        TRY(linear(walk, layer, names->k, kv, dim, config->qkv_bias));
-        TRY(linear(walk, layer, names->v, kv, dim, config->qkv_bias));
+        TRY(decoder_tensors_linear(walk, layer, names->q, q, dim, config->qkv_bias));
+        TRY(decoder_tensors_linear(walk, layer, names->k, kv, dim, config->qkv_bias));
+        TRY(decoder_tensors_linear(walk, layer, names->v, kv, dim, config->qkv_bias));
     }
-    return linear(walk, layer, names->out, dim, q, config->out_bias);
+    return decoder_tensors_linear(walk, layer, names->out, dim, q, config->out_bias);
 }
 
-static enum status dense(const struct decoder_tensors_walk *walk, uint32_t layer) {
+static enum status decoder_tensors_dense(const struct decoder_tensors_walk *walk, uint32_t layer) {
     const struct model_config *config = walk->config;
     const struct decoder_names *names = walk->names;
     uint32_t dim = config->dim, inner = config->ffn_dim;
     if (names->gate_up) {
-        TRY(linear(walk, layer, names->gate_up, 2 * inner, dim, config->ffn_bias));
+        TRY(decoder_tensors_linear(walk, layer, names->gate_up, 2 * inner, dim, config->ffn_bias));
     } else {
-        TRY(linear(walk, layer, names->gate, inner, dim, config->ffn_bias));
-        TRY(linear(walk, layer, names->up, inner, dim, config->ffn_bias));
+        TRY(decoder_tensors_linear(walk, layer, names->gate, inner, dim, config->ffn_bias));
+        TRY(decoder_tensors_linear(walk, layer, names->up, inner, dim, config->ffn_bias));
     }
-    return linear(walk, layer, names->down, dim, inner, config->ffn_bias);
+    return decoder_tensors_linear(walk, layer, names->down, dim, inner, config->ffn_bias);
 }
 
-static enum status one_expert(const struct decoder_tensors_walk *walk, uint32_t layer,
-                              uint32_t expert) {
+static enum status decoder_tensors_one_expert(const struct decoder_tensors_walk *walk,
+                                              uint32_t layer, uint32_t expert) {
     const struct decoder_names *names = walk->names;
     uint32_t dim = walk->config->dim, inner = walk->config->moe.expert_dim;
     decoder_stem gate, up, down;
     decoder_names_expert(names, layer, expert, names->expert_gate, gate);
     decoder_names_expert(names, layer, expert, names->expert_up, up);
     decoder_names_expert(names, layer, expert, names->expert_down, down);
-    TRY(matrix(walk, gate, inner, dim));
-    TRY(matrix(walk, up, inner, dim));
-    TRY(matrix(walk, down, dim, inner));
-    return bias(walk, down, dim, false);
+    TRY(decoder_tensors_matrix(walk, gate, inner, dim));
+    TRY(decoder_tensors_matrix(walk, up, inner, dim));
+    TRY(decoder_tensors_matrix(walk, down, dim, inner));
+    return decoder_tensors_bias(walk, down, dim, false);
 }
 
-static enum status mixture(const struct decoder_tensors_walk *walk, uint32_t layer) {
+static enum status decoder_tensors_mixture(const struct decoder_tensors_walk *walk,
+                                           uint32_t layer) {
     const struct model_config *config = walk->config;
     const struct decoder_names *names = walk->names;
     uint32_t dim = config->dim, shared = config->moe.shared_dim;
     decoder_stem router, shared_router;
     decoder_names_layer(names, layer, names->router, router);
-    TRY(matrix(walk, router, config->moe.n_experts, dim));
+    TRY(decoder_tensors_matrix(walk, router, config->moe.n_experts, dim));
     for (uint32_t i = 0; i < config->moe.n_experts; i++)
-        TRY(one_expert(walk, layer, i));
+        TRY(decoder_tensors_one_expert(walk, layer, i));
     if (shared == 0)
         return STATUS_OK;
-    TRY(linear(walk, layer, names->shared_gate, shared, dim, config->ffn_bias));
-    TRY(linear(walk, layer, names->shared_up, shared, dim, config->ffn_bias));
-    TRY(linear(walk, layer, names->shared_down, dim, shared, false));
+    TRY(decoder_tensors_linear(walk, layer, names->shared_gate, shared, dim, config->ffn_bias));
+    TRY(decoder_tensors_linear(walk, layer, names->shared_up, shared, dim, config->ffn_bias));
+    TRY(decoder_tensors_linear(walk, layer, names->shared_down, dim, shared, false));
     decoder_names_layer(names, layer, names->shared_router, shared_router);
-    return matrix(walk, shared_router, 1, dim);
+    return decoder_tensors_matrix(walk, shared_router, 1, dim);
 }
 
-static enum status one_layer(const struct decoder_tensors_walk *walk, uint32_t layer) {
+static enum status decoder_tensors_one_layer(const struct decoder_tensors_walk *walk,
+                                             uint32_t layer) {
     const struct model_config *config = walk->config;
-    TRY(norm(walk, layer, walk->names->attn_norm, config->dim));
+    TRY(decoder_tensors_norm(walk, layer, walk->names->attn_norm, config->dim));
     TRY(decoder_tensors_attention(walk, layer));
-    TRY(norm(walk, layer, walk->names->ffn_norm, config->dim));
-    return config_is_moe_layer(config, layer) ? mixture(walk, layer) : dense(walk, layer);
+    TRY(decoder_tensors_norm(walk, layer, walk->names->ffn_norm, config->dim));
+    return config_is_moe_layer(config, layer) ? decoder_tensors_mixture(walk, layer)
+                                              : decoder_tensors_dense(walk, layer);
 }
 
 enum status decoder_tensors_check(const struct tensors *tensors, struct error *error) {
@@ -130,11 +134,11 @@ enum status decoder_tensors_check(const struct tensors *tensors, struct error *e
     if (!walk.names)
         return error_set(error, STATUS_UNSUPPORTED, "%s: family %s is not read from GGUF files",
                          config->name, config->family);
-    TRY(matrix(&walk, walk.names->embedding, config->n_vocab, config->dim));
+    TRY(decoder_tensors_matrix(&walk, walk.names->embedding, config->n_vocab, config->dim));
     if (!config->tied_head)
-        TRY(matrix(&walk, walk.names->head, config->n_vocab, config->dim));
-    TRY(vector(&walk, walk.names->norm, "weight", config->dim));
+        TRY(decoder_tensors_matrix(&walk, walk.names->head, config->n_vocab, config->dim));
+    TRY(decoder_tensors_vector(&walk, walk.names->norm, "weight", config->dim));
     for (uint32_t i = 0; i < config->n_layers; i++)
-        TRY(one_layer(&walk, i));
+        TRY(decoder_tensors_one_layer(&walk, i));
     return STATUS_OK;
 }

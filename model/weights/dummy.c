@@ -68,7 +68,7 @@ struct dummy {
 
 /* IEEE binary16, rounded to nearest; what is below its normal numbers becomes zero. For the small
  * finite values of the pools. */
-static uint16_t half_of(float value) {
+static uint16_t dummy_half_of(float value) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     uint32_t sign = bits >> 16 & 0x8000;
@@ -78,14 +78,14 @@ static uint16_t half_of(float value) {
     return (uint16_t)(sign | (magnitude - (112u << 23)) >> 13);
 }
 
-static uint16_t brain_of(float value) {
+static uint16_t dummy_brain_of(float value) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     return (uint16_t)((bits + 0x8000u) >> 16);
 }
 
 /* About normal with a deviation of 0.02: the sum of four uniform numbers (Irwin-Hall). */
-static float small_normal(uint64_t bits) {
+static float dummy_small_normal(uint64_t bits) {
     float sum = 0;
     for (unsigned i = 0; i < 4; i++)
         sum += (float)(bits >> 16 * i & 0xffff) * 0x1p-16f;
@@ -99,37 +99,37 @@ static const uint32_t constant_words[N_CONTENTS] = {
     [ZEROS_8_V1] = 0x7f7f7f7fu,
 };
 
-static uint32_t draw_word(enum content content, uint64_t bits) {
-    float value = small_normal(bits);
+static uint32_t dummy_draw_word(enum content content, uint64_t bits) {
+    float value = dummy_small_normal(bits);
     uint32_t word;
     switch (content) {
     case VALUES_F32:
         memcpy(&word, &value, sizeof word);
         return word;
     case VALUES_F16:
-        return half_of(value) | (uint32_t)half_of(-0.5f * value) << 16;
+        return dummy_half_of(value) | (uint32_t)dummy_half_of(-0.5f * value) << 16;
     case VALUES_BF16:
-        return brain_of(value) | (uint32_t)brain_of(-0.5f * value) << 16;
+        return dummy_brain_of(value) | (uint32_t)dummy_brain_of(-0.5f * value) << 16;
     case SCALES_F16:
         /* With integers around 8 (or 128) the products have about the values' deviation. */
-        return half_of(0.002f + 0.002f * random_unit(bits)) |
-               (uint32_t)half_of(0.002f + 0.002f * random_unit(mix64(bits))) << 16;
+        return dummy_half_of(0.002f + 0.002f * random_unit(bits)) |
+               (uint32_t)dummy_half_of(0.002f + 0.002f * random_unit(mix64(bits))) << 16;
     default:
         return (uint32_t)bits; /* INTS */
     }
 }
 
-static void fill_pool(enum content content, uint64_t seed, unsigned char *bytes) {
+static void dummy_fill_pool(enum content content, uint64_t seed, unsigned char *bytes) {
     struct random random = {.state = mix64(seed ^ content)};
     for (uint64_t at = 0; at < POOL_BYTES; at += 4) {
         uint32_t word = constant_words[content];
         if (word == 0)
-            word = draw_word(content, random_next(&random));
+            word = dummy_draw_word(content, random_next(&random));
         memcpy(bytes + at, &word, sizeof word);
     }
 }
 
-static enum status make_pool(struct dummy *dummy, enum content content, struct error *error) {
+static enum status dummy_make_pool(struct dummy *dummy, enum content content, struct error *error) {
     struct dummy_pool *pool = &dummy->pools[content];
     int fd = memfd_create("tandem-dummy", MFD_CLOEXEC);
     void *bytes = MAP_FAILED;
@@ -141,14 +141,14 @@ static enum status make_pool(struct dummy *dummy, enum content content, struct e
         return error_set(error, STATUS_NOMEM, "no memory for a dummy model's values: %s",
                          strerror(errno));
     }
-    fill_pool(content, dummy->seed, bytes);
+    dummy_fill_pool(content, dummy->seed, bytes);
     munmap(bytes, POOL_BYTES);
     pool->fd = fd;
     return STATUS_OK;
 }
 
 /* Address space of n_bytes, the pool again and again. */
-static enum status grow_pool(struct dummy_pool *pool, uint64_t n_bytes, struct error *error) {
+static enum status dummy_grow_pool(struct dummy_pool *pool, uint64_t n_bytes, struct error *error) {
     if (pool->n_regions == REGIONS_MAX)
         return error_set(error, STATUS_LIMIT, "a dummy model with too many lengths of tensors");
     unsigned char *bytes =
@@ -175,11 +175,11 @@ static enum status dummy_place(struct dummy *dummy, enum content content, const 
         return error_set(error, STATUS_LIMIT, "tensor %s is larger than memory can be", name);
     wanted -= wanted % POOL_BYTES;
     if (pool->fd < 0)
-        TRY(make_pool(dummy, content, error));
+        TRY(dummy_make_pool(dummy, content, error));
     const struct region *last = pool->n_regions ? &pool->regions[pool->n_regions - 1] : NULL;
     if (!last || last->n_bytes < wanted) {
         uint64_t twice = last ? 2 * last->n_bytes : 0;
-        TRY(grow_pool(pool, wanted > twice ? wanted : twice, error));
+        TRY(dummy_grow_pool(pool, wanted > twice ? wanted : twice, error));
         last = &pool->regions[pool->n_regions - 1];
     }
     uint64_t start = XXH3_64bits_withSeed(name, strlen(name), dummy->seed) % POOL_BYTES;
@@ -188,7 +188,8 @@ static enum status dummy_place(struct dummy *dummy, enum content content, const 
 }
 
 /* Norm gains are ones, and a quantized layer's parts go by their suffix. */
-static enum content content_of(const struct dummy *dummy, const char *name, const char *format) {
+static enum content dummy_content_of(const struct dummy *dummy, const char *name,
+                                     const char *format) {
     bool v1 = dummy->config.quant.method == CONFIG_METHOD_GPTQ && !dummy->config.quant.zero_as_is;
     struct span text = span_of(name);
     if (span_ends(text, ".qzeros"))
@@ -207,7 +208,7 @@ static enum content content_of(const struct dummy *dummy, const char *name, cons
     return is_gain ? ONES_BF16 : VALUES_BF16;
 }
 
-static struct map_key hash_name(const struct dummy *dummy, const char *name) {
+static struct map_key dummy_hash_name(const struct dummy *dummy, const char *name) {
     XXH128_hash_t hash = XXH3_128bits_withSeed(name, strlen(name), dummy->seed);
     return (struct map_key){.hi = hash.high64, .lo = hash.low64};
 }
@@ -215,12 +216,12 @@ static struct map_key hash_name(const struct dummy *dummy, const char *name) {
 static const struct tensor *dummy_find(const struct checkpoint *checkpoint, const char *name) {
     const struct dummy *dummy = (const struct dummy *)checkpoint;
     uint32_t index;
-    if (map_get(&dummy->by_name, hash_name(dummy, name), &index) != STATUS_OK)
+    if (map_get(&dummy->by_name, dummy_hash_name(dummy, name), &index) != STATUS_OK)
         return NULL;
     return dummy->tensors[index];
 }
 
-static const struct tensor *nth(const struct checkpoint *checkpoint, uint32_t n) {
+static const struct tensor *dummy_nth_tensor(const struct checkpoint *checkpoint, uint32_t n) {
     const struct dummy *dummy = (const struct dummy *)checkpoint;
     return n < dummy->n_tensors ? dummy->tensors[n] : NULL;
 }
@@ -235,19 +236,20 @@ static enum status dummy_grow(struct dummy *dummy) {
     struct map by_name;
     TRY(map_init(&by_name, size, dummy->seed));
     for (uint32_t i = 0; i < dummy->n_tensors; i++)
-        TRY(map_put(&by_name, hash_name(dummy, tensors[i]->name), i)); /* has room for all */
+        TRY(map_put(&by_name, dummy_hash_name(dummy, tensors[i]->name), i)); /* has room for all */
     map_fini(&dummy->by_name);
     dummy->by_name = by_name;
     dummy->size = size;
     return STATUS_OK;
 }
 
-static enum status append(struct dummy *dummy, struct tensor *tensor, struct error *error) {
+static enum status dummy_append_tensor(struct dummy *dummy, struct tensor *tensor,
+                                       struct error *error) {
     if (dummy->n_tensors == TENSORS_MAX)
         return error_set(error, STATUS_LIMIT, "a dummy model of more than %u tensors", TENSORS_MAX);
     if (dummy->n_tensors == dummy->size && dummy_grow(dummy) != STATUS_OK)
         return error_set(error, STATUS_NOMEM, "no memory for a dummy tensor");
-    TRY(map_put(&dummy->by_name, hash_name(dummy, tensor->name), dummy->n_tensors));
+    TRY(map_put(&dummy->by_name, dummy_hash_name(dummy, tensor->name), dummy->n_tensors));
     dummy->tensors[dummy->n_tensors++] = tensor;
     return STATUS_OK;
 }
@@ -272,14 +274,14 @@ static enum status dummy_make(struct checkpoint *checkpoint, const struct checkp
     made->n_dims = want->n_dims;
     memcpy(made->shape, want->shape, sizeof made->shape);
     made->n_bytes = n_bytes;
-    TRY(dummy_place(dummy, content_of(dummy, made->name, format), made->name, n_bytes, &made->data,
-                    error));
-    TRY(append(dummy, made, error));
+    TRY(dummy_place(dummy, dummy_content_of(dummy, made->name, format), made->name, n_bytes,
+                    &made->data, error));
+    TRY(dummy_append_tensor(dummy, made, error));
     *tensor = made;
     return STATUS_OK;
 }
 
-static void hash(const struct checkpoint *checkpoint, struct fingerprint *fingerprint) {
+static void dummy_hash(const struct checkpoint *checkpoint, struct fingerprint *fingerprint) {
     const struct dummy *dummy = (const struct dummy *)checkpoint;
     const struct model_config *config = &dummy->config;
     const uint32_t numbers[] = {config->n_layers,       config->dim,
@@ -309,7 +311,7 @@ static void dummy_drop(const struct checkpoint *checkpoint) {
                     MADV_DONTNEED);
 }
 
-static void close_dummy(struct checkpoint *checkpoint) {
+static void dummy_close(struct checkpoint *checkpoint) {
     struct dummy *dummy = (struct dummy *)checkpoint;
     if (!dummy)
         return;
@@ -329,12 +331,12 @@ static void close_dummy(struct checkpoint *checkpoint) {
 static const struct checkpoint_kind kind_dummy = {
     .name = "dummy",
     .find = dummy_find,
-    .nth = nth,
+    .nth = dummy_nth_tensor,
     .make = dummy_make,
-    .hash = hash,
+    .hash = dummy_hash,
     .check = dummy_check,
     .drop = dummy_drop,
-    .close = close_dummy,
+    .close = dummy_close,
 };
 
 enum status dummy_open(const struct model_config *config, uint64_t seed,
@@ -352,7 +354,7 @@ enum status dummy_open(const struct model_config *config, uint64_t seed,
         dummy->pools[i].fd = -1;
     arena_init(&dummy->arena, ARENA_BYTES);
     if (dummy_grow(dummy) != STATUS_OK) {
-        close_dummy(&dummy->head);
+        dummy_close(&dummy->head);
         return error_set(error, STATUS_NOMEM, "no memory for a dummy model");
     }
     *checkpoint = &dummy->head;

@@ -11,8 +11,8 @@
 
 #define PIECE_BYTES ((uint64_t)16 << 20) /* of each tensor that are compared at once */
 
-static bool is_equal(const struct checkpoint *checkpoint, const struct tensor *a,
-                     const struct tensor *b) {
+static bool head_tensor_is_equal(const struct checkpoint *checkpoint, const struct tensor *a,
+                                 const struct tensor *b) {
     if (strcmp(a->format, b->format) != 0 || a->n_dims != b->n_dims || a->n_bytes != b->n_bytes ||
         memcmp(a->shape, b->shape, sizeof a->shape) != 0)
         return false;
@@ -37,7 +37,7 @@ const struct tensor *head_untie(struct model_config *config, const struct tensor
     for (size_t i = 0; embedding && i < sizeof kinds / sizeof *kinds; i++) {
         snprintf(name, sizeof name, "%s.%s", names->head, kinds[i]);
         const struct tensor *head = tensors_find(tensors, name);
-        if (!head || is_equal(tensors->checkpoint, embedding, head))
+        if (!head || head_tensor_is_equal(tensors->checkpoint, embedding, head))
             continue;
         config->tied_head = false;
         return head;

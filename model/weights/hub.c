@@ -43,12 +43,12 @@ static enum status hub_join(char path[PATH_MAX], const char *folder, const char 
                : error_set(error, STATUS_LIMIT, "%.200s...: too long a path", folder);
 }
 
-static int compare_names(const void *a, const void *b) {
+static int hub_compare_names(const void *a, const void *b) {
     return strcmp(a, b);
 }
 
 /* Is `name` a part of the same GGUF file as one that is listed? The first of them by name stands for all. */
-static bool is_listed(struct hub_names *names, const char *name) {
+static bool hub_is_listed(struct hub_names *names, const char *name) {
     struct part_name part, listed;
     if (!part_name_read(name, ".gguf", &part))
         return false;
@@ -65,21 +65,21 @@ static bool is_listed(struct hub_names *names, const char *name) {
 }
 
 /* The names in a folder that end so, hidden ones apart. A folder that cannot be read has none. */
-static void list_names(const char *folder, const char *end, struct hub_names *names) {
+static void hub_list_names(const char *folder, const char *end, struct hub_names *names) {
     DIR *dir = opendir(folder);
     names->n = names->n_there = 0;
     if (!dir)
         return;
     for (struct dirent *entry; (entry = readdir(dir));) {
         if (entry->d_name[0] == '.' || !span_ends(span_of(entry->d_name), end) ||
-            is_listed(names, entry->d_name))
+            hub_is_listed(names, entry->d_name))
             continue;
         names->n_there++;
         if (names->n < NAMES_MAX)
             memcpy(names->all[names->n++], entry->d_name, strlen(entry->d_name) + 1);
     }
     closedir(dir);
-    qsort(names->all, names->n, sizeof names->all[0], compare_names);
+    qsort(names->all, names->n, sizeof names->all[0], hub_compare_names);
 }
 
 /* "a, b, c and 4 more" */
@@ -95,8 +95,8 @@ static const char *hub_show(const struct hub_names *names, char *text, size_t si
 }
 
 /* What refs/main says: a commit. False: there is none. */
-static enum status read_ref(const char *folder, char commit[REF_BYTES_MAX + 1], bool *is_there,
-                            struct error *error) {
+static enum status hub_read_ref(const char *folder, char commit[REF_BYTES_MAX + 1], bool *is_there,
+                                struct error *error) {
     char path[PATH_MAX];
     struct buf text;
     *is_there = file_is_there(folder, "refs/main", path, sizeof path);
@@ -120,15 +120,15 @@ static enum status read_ref(const char *folder, char commit[REF_BYTES_MAX + 1], 
 }
 
 /* The folder of one commit: refs/main's, else the only one. */
-static enum status find_snapshot(const char *folder, char path[PATH_MAX], struct error *error) {
+static enum status hub_find_snapshot(const char *folder, char path[PATH_MAX], struct error *error) {
     char snapshots[PATH_MAX], commit[REF_BYTES_MAX + 1], text[ERROR_TEXT_MAX / 2];
     bool has_ref;
     TRY(hub_join(snapshots, folder, "snapshots", error));
-    TRY(read_ref(folder, commit, &has_ref, error));
+    TRY(hub_read_ref(folder, commit, &has_ref, error));
     struct hub_names *names = malloc(sizeof *names);
     if (!names)
         return error_set(error, STATUS_NOMEM, "%s: no memory", folder);
-    list_names(snapshots, "", names);
+    hub_list_names(snapshots, "", names);
     enum status status = STATUS_OK;
     if (has_ref)
         status = hub_join(path, snapshots, commit, error);
@@ -151,7 +151,7 @@ static enum status find_snapshot(const char *folder, char path[PATH_MAX], struct
 }
 
 /* Sets the name where the folder is CACHE/models--ORG--NAME/snapshots/COMMIT. */
-static void name_by_place(const char *folder, char name[HUB_NAME_MAX]) {
+static void hub_name_by_place(const char *folder, char name[HUB_NAME_MAX]) {
     char absolute[PATH_MAX];
     if (!realpath(folder, absolute))
         return;
@@ -173,16 +173,16 @@ static void name_by_place(const char *folder, char name[HUB_NAME_MAX]) {
 
 /* A folder without safetensors stands for its one GGUF file, or that file's parts: publishers of those often leave a config.json beside
  * them. */
-static enum status look_inside(struct hub_found *found, struct error *error) {
+static enum status hub_look_inside(struct hub_found *found, struct error *error) {
     char text[ERROR_TEXT_MAX / 2], folder[PATH_MAX];
     struct hub_names *names = malloc(sizeof *names);
     if (!names)
         return error_set(error, STATUS_NOMEM, "%s: no memory", found->path);
     memcpy(folder, found->path, sizeof folder);
-    list_names(folder, ".safetensors", names);
+    hub_list_names(folder, ".safetensors", names);
     enum status status = STATUS_OK;
     if (names->n_there == 0) {
-        list_names(folder, ".gguf", names);
+        hub_list_names(folder, ".gguf", names);
         if (names->n_there == 1)
             status = hub_join(found->path, folder, names->all[0], error);
         else if (names->n_there > 1)
@@ -195,7 +195,7 @@ static enum status look_inside(struct hub_found *found, struct error *error) {
 }
 
 /* Where the hub's clients keep what they fetched. False: nobody says where home is. */
-static bool cache_folder(char path[PATH_MAX]) {
+static bool hub_cache_folder(char path[PATH_MAX]) {
     static const struct {
         const char *variable, *below;
     } places[] = {{"HF_HUB_CACHE", ""},
@@ -214,13 +214,13 @@ static bool cache_folder(char path[PATH_MAX]) {
 }
 
 /* CACHE/models--ORG--NAME for ORG/NAME. */
-static enum status look_up(const char *id, char folder[PATH_MAX], struct error *error) {
+static enum status hub_look_up(const char *id, char folder[PATH_MAX], struct error *error) {
     char cache[PATH_MAX], name[NAME_MAX + 1];
     const char *slash = strchr(id, '/');
     int n = snprintf(name, sizeof name, MODELS_PREFIX "%.*s--%s", (int)(slash - id), id, slash + 1);
     if (n < 0 || (size_t)n >= sizeof name)
         return error_set(error, STATUS_LIMIT, "%.200s...: too long a name", id);
-    if (!cache_folder(cache))
+    if (!hub_cache_folder(cache))
         return error_set(
             error, STATUS_NOT_FOUND,
             "%s: no such file or folder, and no hub's cache to look it up (set HF_HOME)", id);
@@ -243,19 +243,19 @@ enum status hub_find(const char *path, bool folder_only, struct hub_found *found
     memcpy(folder, path, strlen(path) + 1);
     memcpy(made.path, path, strlen(path) + 1);
     if (stat(path, &info) != 0 && errno == ENOENT && hub_is_id(path))
-        TRY(look_up(path, folder, error));
+        TRY(hub_look_up(path, folder, error));
     else if (!file_is_folder(path)) {
         *found = made;
         return STATUS_OK;
     }
     bool is_model = file_is_there(folder, "config.json", ignored, sizeof ignored);
     if (!is_model && file_is_there(folder, "snapshots", ignored, sizeof ignored))
-        TRY(find_snapshot(folder, made.path, error));
+        TRY(hub_find_snapshot(folder, made.path, error));
     else
         memcpy(made.path, folder, sizeof folder);
-    name_by_place(made.path, made.name);
+    hub_name_by_place(made.path, made.name);
     if (!folder_only)
-        TRY(look_inside(&made, error));
+        TRY(hub_look_inside(&made, error));
     *found = made;
     return STATUS_OK;
 }

@@ -21,28 +21,28 @@ const struct grammar_limits grammar_limits = {
     .n_mask_steps = 20000000,
 };
 
-static enum status compile_part(struct compile *compile, const struct grammar_part *part,
-                                uint32_t from, uint32_t to, uint32_t depth);
+static enum status grammar_compile_part(struct compile *compile, const struct grammar_part *part,
+                                        uint32_t from, uint32_t to, uint32_t depth);
 
-static enum status compile_parts(struct compile *compile, const struct grammar_part *part,
-                                 uint32_t from, uint32_t to, uint32_t depth) {
+static enum status grammar_compile_parts(struct compile *compile, const struct grammar_part *part,
+                                         uint32_t from, uint32_t to, uint32_t depth) {
     struct program *program = compile->program;
     if (part->kind == GRAMMAR_EITHER) {
         for (size_t i = 0; i < part->n; i++)
-            TRY(compile_part(compile, &part->parts[i], from, to, depth + 1));
+            TRY(grammar_compile_part(compile, &part->parts[i], from, to, depth + 1));
         return STATUS_OK;
     }
     for (size_t i = 0; i < part->n; i++) {
         uint32_t next = program_node(program);
-        TRY(compile_part(compile, &part->parts[i], from, next, depth + 1));
+        TRY(grammar_compile_part(compile, &part->parts[i], from, next, depth + 1));
         from = next;
     }
     program_empty(program, from, to);
     return STATUS_OK;
 }
 
-static enum status compile_repeat(struct compile *compile, const struct grammar_part *part,
-                                  uint32_t from, uint32_t to, uint32_t depth) {
+static enum status grammar_compile_repeat(struct compile *compile, const struct grammar_part *part,
+                                          uint32_t from, uint32_t to, uint32_t depth) {
     struct program *program = compile->program;
     if (part->n != 1 || part->min > part->max)
         return error_set(compile->error, STATUS_INVALID,
@@ -51,14 +51,14 @@ static enum status compile_repeat(struct compile *compile, const struct grammar_
     TRY(program_status(program, compile->error));
     uint32_t start = program->rules[inner].start;
     uint32_t end = program->rules[inner].end;
-    TRY(compile_part(compile, part->parts, start, end, depth + 1));
+    TRY(grammar_compile_part(compile, part->parts, start, end, depth + 1));
     uint32_t rule = program_repeat(program, inner, part->min, part->max);
     program_call(program, from, rule, to);
     return STATUS_OK;
 }
 
-static enum status compile_token(struct compile *compile, struct span text, uint32_t from,
-                                 uint32_t to) {
+static enum status grammar_compile_token(struct compile *compile, struct span text, uint32_t from,
+                                         uint32_t to) {
     uint32_t token = compile->vocabulary ? grammar_vocabulary_special(compile->vocabulary, text)
                                          : GRAMMAR_TOKEN_NONE;
     if (token == GRAMMAR_TOKEN_NONE)
@@ -71,8 +71,8 @@ static enum status compile_token(struct compile *compile, struct span text, uint
 /* Any UTF-8 in which `text` does not occur: its prefix function's automaton (Knuth, Morris, Pratt
  * 1977) without the last state. A character of several bytes is one step where it cannot be part of
  * the text, so that what comes out is whole characters. */
-static enum status compile_until(struct compile *compile, struct span text, uint32_t from,
-                                 uint32_t to) {
+static enum status grammar_compile_until(struct compile *compile, struct span text, uint32_t from,
+                                         uint32_t to) {
     struct program *program = compile->program;
     uint32_t n = (uint32_t)text.n;
     uint32_t *fallback = calloc((size_t)n + 1, sizeof *fallback);
@@ -108,8 +108,8 @@ static enum status compile_until(struct compile *compile, struct span text, uint
     return program_status(program, compile->error);
 }
 
-static enum status compile_choice(struct compile *compile, const struct grammar_part *part,
-                                  uint32_t from, uint32_t to) {
+static enum status grammar_compile_choice(struct compile *compile, const struct grammar_part *part,
+                                          uint32_t from, uint32_t to) {
     if (part->n == 0)
         return error_set(compile->error, STATUS_INVALID, "a choice has at least one text");
     struct span *texts = malloc(part->n * sizeof *texts);
@@ -121,8 +121,9 @@ static enum status compile_choice(struct compile *compile, const struct grammar_
     return STATUS_OK;
 }
 
-static enum status compile_json_string(struct compile *compile, const struct grammar_part *part,
-                                       uint32_t from, uint32_t to, uint32_t depth) {
+static enum status grammar_compile_json_string(struct compile *compile,
+                                               const struct grammar_part *part, uint32_t from,
+                                               uint32_t to, uint32_t depth) {
     struct program *program = compile->program;
     if (part->n != 1)
         return error_set(compile->error, STATUS_INVALID, "a JSON string has one part");
@@ -130,20 +131,20 @@ static enum status compile_json_string(struct compile *compile, const struct gra
     program_bytes(program, from, '"', '"', begin);
     program_bytes(program, end, '"', '"', to);
     program->in_json = true;
-    enum status status = compile_part(compile, part->parts, begin, end, depth + 1);
+    enum status status = grammar_compile_part(compile, part->parts, begin, end, depth + 1);
     program->in_json = false;
     return status;
 }
 
 /* Their rules are shared by all that are written, and written without further escapes. */
-static bool fits_json_string(enum grammar_kind kind) {
+static bool grammar_fits_json_string(enum grammar_kind kind) {
     return kind != GRAMMAR_TOKEN && kind != GRAMMAR_JSON_SCHEMA && kind != GRAMMAR_JSON_OBJECT &&
            kind != GRAMMAR_JSON_STRING;
 }
 
-static enum status compile_kind(struct compile *compile, const struct grammar_part *part,
-                                uint32_t from, uint32_t to, uint32_t depth) {
-    if (compile->program->in_json && !fits_json_string(part->kind))
+static enum status grammar_compile_kind(struct compile *compile, const struct grammar_part *part,
+                                        uint32_t from, uint32_t to, uint32_t depth) {
+    if (compile->program->in_json && !grammar_fits_json_string(part->kind))
         return error_set(compile->error, STATUS_UNSUPPORTED,
                          "special tokens and JSON cannot be part of a JSON string");
     switch (part->kind) {
@@ -151,7 +152,7 @@ static enum status compile_kind(struct compile *compile, const struct grammar_pa
         program_empty(compile->program, program_text(compile->program, from, part->text), to);
         return STATUS_OK;
     case GRAMMAR_TOKEN:
-        return compile_token(compile, part->text, from, to);
+        return grammar_compile_token(compile, part->text, from, to);
     case GRAMMAR_JSON_SCHEMA:
         return schema_compile(compile, part->text, part->lenient, from, to);
     case GRAMMAR_JSON_OBJECT:
@@ -160,7 +161,7 @@ static enum status compile_kind(struct compile *compile, const struct grammar_pa
     case GRAMMAR_REGEX:
         return regex_compile(compile, part->text, from, to);
     case GRAMMAR_CHOICE:
-        return compile_choice(compile, part, from, to);
+        return grammar_compile_choice(compile, part, from, to);
     case GRAMMAR_LARK:
         return lark_compile(compile, part->text, from, to);
     case GRAMMAR_GBNF:
@@ -171,21 +172,21 @@ static enum status compile_kind(struct compile *compile, const struct grammar_pa
             if ((uint8_t)part->text.bytes[i] >= 0x80)
                 return error_set(compile->error, STATUS_UNSUPPORTED,
                                  "a mark that ends text must be ASCII");
-        return compile_until(compile, part->text, from, to);
+        return grammar_compile_until(compile, part->text, from, to);
     case GRAMMAR_SEQUENCE:
     case GRAMMAR_EITHER:
-        return compile_parts(compile, part, from, to, depth);
+        return grammar_compile_parts(compile, part, from, to, depth);
     case GRAMMAR_REPEAT:
-        return compile_repeat(compile, part, from, to, depth);
+        return grammar_compile_repeat(compile, part, from, to, depth);
     case GRAMMAR_JSON_STRING:
-        return compile_json_string(compile, part, from, to, depth);
+        return grammar_compile_json_string(compile, part, from, to, depth);
     default:
         return error_set(compile->error, STATUS_INVALID, "an unknown kind of grammar");
     }
 }
 
-static enum status compile_part(struct compile *compile, const struct grammar_part *part,
-                                uint32_t from, uint32_t to, uint32_t depth) {
+static enum status grammar_compile_part(struct compile *compile, const struct grammar_part *part,
+                                        uint32_t from, uint32_t to, uint32_t depth) {
     struct program *program = compile->program;
     if (depth >= compile->depth_max)
         return error_set(compile->error, STATUS_LIMIT, "parts nest deeper than %u",
@@ -199,14 +200,14 @@ static enum status compile_part(struct compile *compile, const struct grammar_pa
         to = program->rules[rule].end;
     }
     TRY(program_status(program, compile->error));
-    TRY(compile_kind(compile, part, from, to, depth));
+    TRY(grammar_compile_kind(compile, part, from, to, depth));
     return program_status(program, compile->error);
 }
 
 /* Counts a description's bytes and hashes it. */
-static enum status measure(const struct grammar_part *part, const struct grammar_limits *limits,
-                           uint32_t depth, size_t *n_bytes, XXH3_state_t *hash,
-                           struct error *error) {
+static enum status grammar_measure(const struct grammar_part *part,
+                                   const struct grammar_limits *limits, uint32_t depth,
+                                   size_t *n_bytes, XXH3_state_t *hash, struct error *error) {
     if (depth >= limits->depth)
         return error_set(error, STATUS_LIMIT, "parts nest deeper than %u", limits->depth);
     uint64_t fields[7] = {(uint64_t)part->kind,
@@ -224,7 +225,7 @@ static enum status measure(const struct grammar_part *part, const struct grammar
     *n_bytes += part->text.n + part->region.n + 1;
     for (size_t i = 0; i < part->n && *n_bytes <= limits->n_bytes; i++) {
         if (part->kind != GRAMMAR_CHOICE) {
-            TRY(measure(&part->parts[i], limits, depth + 1, n_bytes, hash, error));
+            TRY(grammar_measure(&part->parts[i], limits, depth + 1, n_bytes, hash, error));
             continue;
         }
         uint64_t n = part->choices[i].n;
@@ -238,14 +239,14 @@ static enum status measure(const struct grammar_part *part, const struct grammar
     return STATUS_OK;
 }
 
-static enum status hash_part(struct grammar *grammar, const struct grammar_part *part,
-                             struct error *error) {
+static enum status grammar_hash_part(struct grammar *grammar, const struct grammar_part *part,
+                                     struct error *error) {
     XXH3_state_t *state = XXH3_createState();
     if (!state)
         return error_set(error, STATUS_NOMEM, "out of memory");
     size_t n_bytes = 0;
     XXH3_128bits_reset(state);
-    enum status status = measure(part, &grammar->limits, 0, &n_bytes, state, error);
+    enum status status = grammar_measure(part, &grammar->limits, 0, &n_bytes, state, error);
     XXH128_hash_t hash = XXH3_128bits_digest(state);
     XXH3_freeState(state);
     grammar->hash[0] = hash.low64;
@@ -253,8 +254,8 @@ static enum status hash_part(struct grammar *grammar, const struct grammar_part 
     return status;
 }
 
-static enum status write_program(struct grammar *grammar, const struct grammar_part *part,
-                                 struct error *error) {
+static enum status grammar_write_program(struct grammar *grammar, const struct grammar_part *part,
+                                         struct error *error) {
     struct program *program = &grammar->program;
     struct compile compile = {.program = program,
                               .vocabulary = grammar->vocabulary,
@@ -273,8 +274,8 @@ static enum status write_program(struct grammar *grammar, const struct grammar_p
     program->root = program_rule(program);
     enum status status = program_status(program, error);
     if (status == STATUS_OK)
-        status = compile_part(&compile, part, program->rules[program->root].start,
-                              program->rules[program->root].end, 0);
+        status = grammar_compile_part(&compile, part, program->rules[program->root].start,
+                                      program->rules[program->root].end, 0);
     grammar->unenforced = compile.unenforced;
     grammar->n_unenforced = compile.n_unenforced;
     if (status != STATUS_OK)
@@ -292,9 +293,9 @@ enum status grammar_compile(const struct grammar_part *part, struct grammar_voca
     pthread_mutex_init(&grammar->lock, NULL);
     grammar->vocabulary = vocabulary;
     grammar->limits = *limits;
-    enum status status = hash_part(grammar, part, error);
+    enum status status = grammar_hash_part(grammar, part, error);
     if (status == STATUS_OK)
-        status = write_program(grammar, part, error);
+        status = grammar_write_program(grammar, part, error);
     if (status == STATUS_OK) {
         struct machine_limits of = {.n_bytes = limits->n_bytes_kept,
                                     .n_frames = limits->n_frames,

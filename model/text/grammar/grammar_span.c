@@ -2,8 +2,9 @@
 #include "model/text/grammar/grammar_own.h"
 
 /* The first change behind offset `from` in a thread's chain; NULL: none. */
-static const struct trace_change *change_behind(const struct trace *trace, uint32_t last,
-                                                uint64_t from, uint32_t *region) {
+static const struct trace_change *grammar_span_change_behind(const struct trace *trace,
+                                                             uint32_t last, uint64_t from,
+                                                             uint32_t *region) {
     const struct trace_change *found = NULL;
     *region = trace->region;
     for (uint32_t i = last; i != 0; i = trace->changes[i].before) {
@@ -17,7 +18,7 @@ static const struct trace_change *change_behind(const struct trace *trace, uint3
 }
 
 /* Forgets changes that were told. */
-static void forget(struct grammar_state *state, const struct grammar_step *step) {
+static void grammar_span_forget(struct grammar_state *state, const struct grammar_step *step) {
     uint32_t region = state->trace.region;
     for (uint32_t i = 0; i < step->n; i++) {
         uint32_t last = state->threads.at[step->begin + i].trace;
@@ -46,7 +47,8 @@ bool grammar_next_span(struct grammar_state *state, bool is_last, struct grammar
         uint32_t own;
         if (is_last && state->may_end && thread->set != SET_FINAL)
             continue;
-        const struct trace_change *next = change_behind(trace, thread->trace, state->told, &own);
+        const struct trace_change *next =
+            grammar_span_change_behind(trace, thread->trace, state->told, &own);
         uint64_t until = next ? next->at : state->n_followed;
         if (!is_first && own != region)
             return false; /* the next byte itself is undecided */
@@ -70,6 +72,6 @@ bool grammar_next_span(struct grammar_state *state, bool is_last, struct grammar
         .ends = ends};
     state->told = end;
     if (state->told == state->n_followed)
-        forget(state, step);
+        grammar_span_forget(state, step);
     return true;
 }

@@ -10,7 +10,7 @@
 
 #define FOLLOW_BYTES 64u /* of text, for which as much work is allowed as for a mask */
 
-static void enlist(struct grammar_state *state) {
+static void grammar_state_enlist(struct grammar_state *state) {
     struct grammar *grammar = state->grammar;
     pthread_mutex_lock(&grammar->lock);
     state->next = grammar->states;
@@ -20,13 +20,13 @@ static void enlist(struct grammar_state *state) {
     pthread_mutex_unlock(&grammar->lock);
 }
 
-static const struct grammar_step *newest(const struct grammar_state *state) {
+static const struct grammar_step *grammar_state_newest(const struct grammar_state *state) {
     return &state->steps[state->at];
 }
 
 /* What the newest threads say about the end. */
-static void find_ends(struct grammar_state *state) {
-    const struct grammar_step *step = newest(state);
+static void grammar_state_find_ends(struct grammar_state *state) {
+    const struct grammar_step *step = grammar_state_newest(state);
     bool goes_on = false;
     state->may_end = false;
     for (uint32_t i = 0; i < step->n; i++) {
@@ -39,7 +39,7 @@ static void find_ends(struct grammar_state *state) {
 }
 
 /* The lock is held, or the state is not on the list yet. */
-static void begin_anew(struct grammar_state *state) {
+static void grammar_state_begin_anew(struct grammar_state *state) {
     const struct threads *start = &state->grammar->start;
     state->threads.n = 0;
     for (uint32_t i = 0; i < start->n; i++) /* room was made for them by grammar_state_new() */
@@ -53,12 +53,12 @@ static void begin_anew(struct grammar_state *state) {
         state->trace.n = 1;
         state->trace.region = PROGRAM_NONE;
     }
-    find_ends(state);
+    grammar_state_find_ends(state);
 }
 
 void grammar_reset(struct grammar_state *state) {
     pthread_mutex_lock(&state->grammar->lock);
-    begin_anew(state);
+    grammar_state_begin_anew(state);
     pthread_mutex_unlock(&state->grammar->lock);
 }
 
@@ -75,14 +75,15 @@ enum status grammar_state_new(struct grammar *grammar, uint32_t n_back,
     }
     state->grammar = grammar_ref(grammar);
     state->n_back = n_back;
-    begin_anew(state);
-    enlist(state);
+    grammar_state_begin_anew(state);
+    grammar_state_enlist(state);
     *made = state;
     return STATUS_OK;
 }
 
 /* Fills a fresh state. The lock is held: another thread may be marking the frames of both. */
-static enum status copy_state(const struct grammar_state *from, struct grammar_state *state) {
+static enum status grammar_state_copy_to(const struct grammar_state *from,
+                                         struct grammar_state *state) {
     state->threads.n = 0;
     TRY(threads_reserve(&state->threads, from->threads.n + 1));
     memcpy(state->threads.at, from->threads.at, from->threads.n * sizeof *from->threads.at);
@@ -101,7 +102,7 @@ static enum status copy_state(const struct grammar_state *from, struct grammar_s
     }
     state->n_followed = from->n_followed;
     state->told = from->told;
-    find_ends(state);
+    grammar_state_find_ends(state);
     return STATUS_OK;
 }
 
@@ -109,7 +110,7 @@ enum status grammar_state_copy(const struct grammar_state *from, struct grammar_
     struct grammar_state *state;
     TRY(grammar_state_new(from->grammar, from->n_back, &state));
     pthread_mutex_lock(&from->grammar->lock);
-    enum status status = copy_state(from, state);
+    enum status status = grammar_state_copy_to(from, state);
     pthread_mutex_unlock(&from->grammar->lock);
     if (status == STATUS_OK)
         *made = state;
@@ -138,25 +139,25 @@ void grammar_state_free(struct grammar_state *state) {
     grammar_unref(grammar);
 }
 
-static void mark(struct frames *frames, const struct threads *threads) {
+static void grammar_state_mark(struct frames *frames, const struct threads *threads) {
     for (uint32_t i = 0; i < threads->n; i++)
         frames_mark(frames, threads->at[i].stack);
 }
 
 /* Drops the frames that no state has, nor `scratch`, when they are many. The lock is held. */
-static void tidy(struct grammar *grammar, const struct threads *scratch) {
+static void grammar_state_tidy(struct grammar *grammar, const struct threads *scratch) {
     struct frames *frames = &grammar->machine.frames;
     if (!frames_nearly_full(frames))
         return;
-    mark(frames, &grammar->start);
-    mark(frames, scratch);
+    grammar_state_mark(frames, &grammar->start);
+    grammar_state_mark(frames, scratch);
     for (const struct grammar_state *state = grammar->states; state; state = state->next)
-        mark(frames, &state->threads);
+        grammar_state_mark(frames, &state->threads);
     frames_sweep(frames);
 }
 
 /* Keeps the threads in scratch as the newest step. The lock is held: another thread may be marking. */
-static enum status remember(struct grammar_state *state) {
+static enum status grammar_state_remember(struct grammar_state *state) {
     uint32_t n = state->scratch.n;
     uint32_t oldest_known = state->n_known < state->n_back ? state->n_known : state->n_back;
     uint32_t ring = state->n_back + 1;
@@ -177,22 +178,23 @@ static enum status remember(struct grammar_state *state) {
     state->steps[state->at] = (struct grammar_step){.begin = state->threads.n, .n = n};
     memcpy(state->threads.at + state->threads.n, state->scratch.at, n * sizeof *state->scratch.at);
     state->threads.n += n;
-    find_ends(state);
+    grammar_state_find_ends(state);
     return STATUS_OK;
 }
 
 /* Leaves the threads behind `text` in scratch; *n_done bytes were taken. The lock is held. */
-static enum status run(struct grammar_state *state, struct span text, size_t *n_done) {
+static enum status grammar_state_run(struct grammar_state *state, struct span text,
+                                     size_t *n_done) {
     struct machine *machine = &state->grammar->machine;
     struct threads *scratch = &state->scratch;
-    const struct grammar_step *step = newest(state);
+    const struct grammar_step *step = grammar_state_newest(state);
     scratch->n = 0;
     TRY(threads_reserve(scratch, step->n));
     memcpy(scratch->at, state->threads.at + step->begin, step->n * sizeof *scratch->at);
     scratch->n = step->n;
     for (*n_done = 0; *n_done < text.n; ++*n_done) {
         uint32_t n = scratch->n;
-        tidy(state->grammar, scratch);
+        grammar_state_tidy(state->grammar, scratch);
         TRY(threads_reserve(scratch, machine_room(machine)));
         TRY(machine_byte(machine, scratch->at, n, (uint8_t)text.bytes[*n_done], scratch,
                          state->has_trace ? &state->trace : NULL, state->n_followed + *n_done));
@@ -221,18 +223,18 @@ enum status grammar_accept(struct grammar_state *state, uint32_t token) {
     machine_allow(&grammar->machine, grammar->limits.n_mask_steps);
     enum status status = STATUS_OK;
     if (is_special) {
-        const struct grammar_step *step = newest(state);
+        const struct grammar_step *step = grammar_state_newest(state);
         state->scratch.n = 0;
-        tidy(grammar, &state->scratch);
+        grammar_state_tidy(grammar, &state->scratch);
         status = machine_token(&grammar->machine, state->threads.at + step->begin, step->n, token,
                                &state->scratch);
         if (status == STATUS_OK && state->scratch.n == 0)
             status = STATUS_CONFLICT;
     } else {
-        status = run(state, text, &n_done);
+        status = grammar_state_run(state, text, &n_done);
     }
     if (status == STATUS_OK)
-        status = remember(state);
+        status = grammar_state_remember(state);
     pthread_mutex_unlock(&grammar->lock);
     if (status == STATUS_OK && !is_special)
         state->n_followed += text.n;
@@ -244,9 +246,9 @@ enum status grammar_follow(struct grammar_state *state, struct span text, size_t
     *n_followed = 0;
     pthread_mutex_lock(&grammar->lock);
     machine_allow(&grammar->machine, grammar->limits.n_mask_steps * (1 + text.n / FOLLOW_BYTES));
-    enum status status = run(state, text, n_followed);
+    enum status status = grammar_state_run(state, text, n_followed);
     if (*n_followed > 0) { /* as far as it went */
-        enum status kept = remember(state);
+        enum status kept = grammar_state_remember(state);
         status = kept != STATUS_OK ? kept : status;
     }
     pthread_mutex_unlock(&grammar->lock);
@@ -261,9 +263,9 @@ enum status grammar_back(struct grammar_state *state, uint32_t n) {
     pthread_mutex_lock(&state->grammar->lock);
     state->at = (state->at + ring - n) % ring;
     state->n_known -= n;
-    state->threads.n = newest(state)->begin + newest(state)->n;
+    state->threads.n = grammar_state_newest(state)->begin + grammar_state_newest(state)->n;
     pthread_mutex_unlock(&state->grammar->lock);
-    find_ends(state);
+    grammar_state_find_ends(state);
     return STATUS_OK;
 }
 
@@ -277,7 +279,7 @@ bool grammar_must_end(const struct grammar_state *state) {
 
 void grammar_state_key(const struct grammar_state *state, uint64_t key[2]) {
     struct grammar *grammar = state->grammar;
-    const struct grammar_step *step = newest(state);
+    const struct grammar_step *step = grammar_state_newest(state);
     pthread_mutex_lock(&grammar->lock);
     mask_key(&grammar->machine, grammar->hash, state->threads.at + step->begin, step->n, key);
     pthread_mutex_unlock(&grammar->lock);
@@ -292,14 +294,14 @@ enum status grammar_mask_within(struct grammar_state *state, uint64_t *n_steps,
                                 const struct grammar_mask **mask) {
     struct grammar *grammar = state->grammar;
     struct grammar_vocabulary *vocabulary = grammar->vocabulary;
-    const struct grammar_step *step = newest(state);
+    const struct grammar_step *step = grammar_state_newest(state);
     const struct thread *threads = state->threads.at + step->begin;
     uint64_t key[2];
     if (!vocabulary)
         return STATUS_UNSUPPORTED;
     state->scratch.n = 0;
     pthread_mutex_lock(&grammar->lock);
-    tidy(grammar, &state->scratch);
+    grammar_state_tidy(grammar, &state->scratch);
     mask_key(&grammar->machine, grammar->hash, threads, step->n, key);
     struct grammar_mask *made = store_get(&vocabulary->store, key);
     enum status status = STATUS_OK;

@@ -23,7 +23,8 @@ struct subtrees_making {
     uint32_t depth;
 };
 
-static void count_nodes(const struct subtrees_of *of, uint32_t *n_large, uint32_t *n_tokens) {
+static void grammar_subtrees_count_nodes(const struct subtrees_of *of, uint32_t *n_large,
+                                         uint32_t *n_tokens) {
     *n_large = *n_tokens = 0;
     for (uint32_t i = 1; i < of->n_nodes; i++) {
         const struct token_node *node = &of->nodes[i];
@@ -33,7 +34,7 @@ static void count_nodes(const struct subtrees_of *of, uint32_t *n_large, uint32_
     }
 }
 
-static void close_deepest(struct subtrees_making *making) {
+static void grammar_subtrees_close_deepest(struct subtrees_making *making) {
     struct subtrees_reading *deepest = &making->open[making->depth];
     struct subtrees_reading *above = deepest - 1;
     struct subtree *told = &deepest->told;
@@ -52,7 +53,7 @@ static void close_deepest(struct subtrees_making *making) {
     making->depth--;
 }
 
-static void open_node(struct subtrees_making *making, uint32_t i) {
+static void grammar_subtrees_open_node(struct subtrees_making *making, uint32_t i) {
     const struct token_node *node = &making->of->nodes[i];
     const struct subtrees_reading *above = &making->open[making->depth];
     struct subtrees_reading *reading = &making->open[++making->depth];
@@ -85,7 +86,7 @@ static void open_node(struct subtrees_making *making, uint32_t i) {
 }
 
 /* Those that are not UTF-8 go. */
-static void keep_told(struct subtrees *subtrees) {
+static void grammar_subtrees_keep_told(struct subtrees *subtrees) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < subtrees->n; i++)
         if (subtrees->at[i].n > 0)
@@ -98,7 +99,7 @@ enum status subtrees_init(struct subtrees *subtrees, const struct subtrees_of *o
     uint32_t n_large;
     uint32_t n_tokens;
     *subtrees = (struct subtrees){0};
-    count_nodes(of, &n_large, &n_tokens);
+    grammar_subtrees_count_nodes(of, &n_large, &n_tokens);
     subtrees->at = malloc(((size_t)n_large + 1) * sizeof *subtrees->at);
     subtrees->order = malloc(((size_t)n_tokens + 1) * sizeof *subtrees->order);
     subtrees->n_chars = malloc(((size_t)n_tokens + 1) * sizeof *subtrees->n_chars);
@@ -110,12 +111,12 @@ enum status subtrees_init(struct subtrees *subtrees, const struct subtrees_of *o
     }
     for (uint32_t i = 1; i < of->n_nodes; i++) {
         while (making.depth > 0 && making.open[making.depth].end <= i)
-            close_deepest(&making);
-        open_node(&making, i);
+            grammar_subtrees_close_deepest(&making);
+        grammar_subtrees_open_node(&making, i);
     }
     while (making.depth > 0)
-        close_deepest(&making);
-    keep_told(subtrees);
+        grammar_subtrees_close_deepest(&making);
+    grammar_subtrees_keep_told(subtrees);
     free(making.open);
     return STATUS_OK;
 }

@@ -11,7 +11,7 @@ struct key {
     uint32_t token;
 };
 
-static int compare_keys(const void *left, const void *right, void *context) {
+static int grammar_vocabulary_compare_keys(const void *left, const void *right, void *context) {
     const struct grammar_vocabulary *vocabulary = context;
     const struct key *a = left;
     const struct key *b = right;
@@ -28,7 +28,7 @@ static int compare_keys(const void *left, const void *right, void *context) {
     return a->token < b->token ? -1 : 1;
 }
 
-static uint64_t head_of(struct span text) {
+static uint64_t grammar_vocabulary_head_of(struct span text) {
     uint64_t head = 0;
     for (size_t i = 0; i < 8; i++)
         head = head << 8 | (i < text.n ? (uint8_t)text.bytes[i] : 0);
@@ -36,8 +36,8 @@ static uint64_t head_of(struct span text) {
 }
 
 /* Appends a token's path behind the one before it; `path` (n_bytes_max + 1) holds the nodes of that. */
-static void add_token(struct grammar_vocabulary *vocabulary, uint32_t *path, uint32_t *depth,
-                      struct span before, uint32_t token) {
+static void grammar_vocabulary_add_token(struct grammar_vocabulary *vocabulary, uint32_t *path,
+                                         uint32_t *depth, struct span before, uint32_t token) {
     struct span text = grammar_vocabulary_bytes(vocabulary, token);
     uint32_t shared = 0;
     while (shared < text.n && shared < before.n && text.bytes[shared] == before.bytes[shared])
@@ -56,8 +56,9 @@ static void add_token(struct grammar_vocabulary *vocabulary, uint32_t *path, uin
     last->token = token;
 }
 
-static enum status build(struct grammar_vocabulary *vocabulary, struct key *keys, uint32_t n) {
-    qsort_r(keys, n, sizeof *keys, compare_keys, vocabulary);
+static enum status grammar_vocabulary_build(struct grammar_vocabulary *vocabulary, struct key *keys,
+                                            uint32_t n) {
+    qsort_r(keys, n, sizeof *keys, grammar_vocabulary_compare_keys, vocabulary);
     uint32_t *path = calloc(vocabulary->n_bytes_max + 1, sizeof *path);
     vocabulary->nodes =
         malloc(((size_t)vocabulary->offsets[vocabulary->n_tokens] + 1) * sizeof *vocabulary->nodes);
@@ -70,7 +71,7 @@ static enum status build(struct grammar_vocabulary *vocabulary, struct key *keys
     uint32_t depth = 0;
     struct span before = {0};
     for (uint32_t i = 0; i < n; i++) {
-        add_token(vocabulary, path, &depth, before, keys[i].token);
+        grammar_vocabulary_add_token(vocabulary, path, &depth, before, keys[i].token);
         before = grammar_vocabulary_bytes(vocabulary, keys[i].token);
     }
     for (; depth > 0; depth--)
@@ -84,8 +85,9 @@ static enum status build(struct grammar_vocabulary *vocabulary, struct key *keys
     return STATUS_OK;
 }
 
-static enum status copy_texts(struct grammar_vocabulary *vocabulary, const struct span *texts,
-                              const bool *is_special, uint32_t n, struct error *error) {
+static enum status grammar_vocabulary_copy_texts(struct grammar_vocabulary *vocabulary,
+                                                 const struct span *texts, const bool *is_special,
+                                                 uint32_t n, struct error *error) {
     size_t n_bytes = 0;
     for (uint32_t i = 0; i < n; i++) {
         if (texts[i].n > UINT16_MAX)
@@ -121,13 +123,14 @@ enum status grammar_vocabulary_new(const struct span *texts, const bool *is_spec
     struct key *keys = calloc((size_t)n + 1, sizeof *keys);
     enum status status = vocabulary && keys ? STATUS_OK : STATUS_NOMEM;
     if (status == STATUS_OK)
-        status = copy_texts(vocabulary, texts, is_special, n, error);
+        status = grammar_vocabulary_copy_texts(vocabulary, texts, is_special, n, error);
     uint32_t n_keys = 0;
     for (uint32_t i = 0; status == STATUS_OK && i < n; i++)
         if (!vocabulary->is_special[i] && texts[i].n > 0)
-            keys[n_keys++] = (struct key){head_of(grammar_vocabulary_bytes(vocabulary, i)), i};
+            keys[n_keys++] = (struct key){
+                grammar_vocabulary_head_of(grammar_vocabulary_bytes(vocabulary, i)), i};
     if (status == STATUS_OK)
-        status = build(vocabulary, keys, n_keys);
+        status = grammar_vocabulary_build(vocabulary, keys, n_keys);
     if (status == STATUS_OK)
         status = subtrees_init(&vocabulary->subtrees,
                                &(struct subtrees_of){.nodes = vocabulary->nodes,

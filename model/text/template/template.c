@@ -47,8 +47,9 @@ void template_chatml(struct template *chosen) {
 }
 
 /* What a template leaves out is never dropped in silence. */
-static enum status refuse_dropped(const struct template *chosen, const struct template_input *input,
-                                  struct error *error) {
+static enum status template_refuse_dropped(const struct template *chosen,
+                                           const struct template_input *input,
+                                           struct error *error) {
     bool has_tools = json_array_size(input->tools) > 0;
     unsigned dropped = chosen->dropped | (has_tools ? 0u : chosen->dropped_bare);
     for (size_t i = 0; dropped && i < input->n_messages; i++) {
@@ -77,7 +78,7 @@ enum status template_render(const struct template *chosen, const struct template
     if (input->n_messages > TEMPLATE_MESSAGES_MAX)
         return error_field(error, STATUS_LIMIT, "messages", "%zu messages, at most %u are taken",
                            input->n_messages, TEMPLATE_MESSAGES_MAX);
-    TRY(refuse_dropped(chosen, input, error));
+    TRY(template_refuse_dropped(chosen, input, error));
     error_set(error, STATUS_NOMEM, "no memory for the prompt"); /* what adding segments says */
     enum status status = chosen->kind->render(chosen, input, &made, error);
     if (status != STATUS_OK) {

@@ -42,7 +42,7 @@ void template_call_fini(struct template_call *call) {
 }
 
 /* A string or a number as JSON writes it, and Python too. */
-static enum status put_json(const json_t *value, struct buf *out) {
+static enum status template_calls_put_json(const json_t *value, struct buf *out) {
     char *text = json_dumps(value, JSON_ENCODE_ANY);
     if (!text)
         return STATUS_NOMEM;
@@ -51,15 +51,15 @@ static enum status put_json(const json_t *value, struct buf *out) {
     return buf_status(out);
 }
 
-static enum status put_key(const char *key, struct buf *out) {
+static enum status template_calls_put_key(const char *key, struct buf *out) {
     json_t *name = json_string_nocheck(key);
-    enum status status = name ? put_json(name, out) : STATUS_NOMEM;
+    enum status status = name ? template_calls_put_json(name, out) : STATUS_NOMEM;
     json_decref(name);
     buf_puts(out, ": ");
     return status;
 }
 
-static enum status put_value(const json_t *value, struct buf *out) {
+static enum status template_calls_put_value(const json_t *value, struct buf *out) {
     const char *key;
     json_t *entry;
     size_t i, n = 0;
@@ -67,21 +67,21 @@ static enum status put_value(const json_t *value, struct buf *out) {
         buf_putc(out, '[');
         json_array_foreach((json_t *)(uintptr_t)value, i, entry) {
             buf_puts(out, i > 0 ? ", " : "");
-            TRY(put_value(entry, out));
+            TRY(template_calls_put_value(entry, out));
         }
         buf_putc(out, ']');
     } else if (json_is_object(value)) {
         buf_putc(out, '{');
         json_object_foreach((json_t *)(uintptr_t)value, key, entry) {
             buf_puts(out, n++ > 0 ? ", " : "");
-            TRY(put_key(key, out));
-            TRY(put_value(entry, out));
+            TRY(template_calls_put_key(key, out));
+            TRY(template_calls_put_value(entry, out));
         }
         buf_putc(out, '}');
     } else if (json_is_boolean(value) || json_is_null(value)) {
         buf_puts(out, json_is_true(value) ? "True" : json_is_false(value) ? "False" : "None");
     } else {
-        return put_json(value, out);
+        return template_calls_put_json(value, out);
     }
     return buf_status(out);
 }
@@ -94,7 +94,7 @@ enum status template_put_python_call(const json_t *arguments, struct buf *out) {
         buf_puts(out, n++ > 0 ? ", " : "");
         buf_puts(out, key);
         buf_putc(out, '=');
-        TRY(put_value(value, out));
+        TRY(template_calls_put_value(value, out));
     }
     return buf_status(out);
 }

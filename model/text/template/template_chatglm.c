@@ -27,13 +27,13 @@ static const struct span tools_line =
     SPAN("Answer the following questions as best as you can. You have access to the following "
          "tools:");
 
-static bool recognise(const struct template_source *source) {
+static bool chatglm_recognise(const struct template_source *source) {
     return source->text.n == 0 && source->family && strcmp(source->family, "chatglm") == 0;
 }
 
 /* "sop" is also a word: only a special token of that name counts. */
-static enum status find_marker(const struct template_source *source, unsigned marker, uint32_t *id,
-                               struct error *error) {
+static enum status chatglm_find_marker(const struct template_source *source, unsigned marker,
+                                       uint32_t *id, struct error *error) {
     struct template_source known = *source;
     if (source->tokenizer &&
         vocabulary_find_special(&source->tokenizer->vocabulary, markers[marker].name) == TOKEN_NONE)
@@ -43,10 +43,10 @@ static enum status find_marker(const struct template_source *source, unsigned ma
     return template_find_marker(&known, &markers[marker], id, error);
 }
 
-static enum status open_chatglm(struct template *chosen, const struct template_source *source,
+static enum status chatglm_open(struct template *chosen, const struct template_source *source,
                                 struct error *error) {
     for (unsigned i = 0; i < TEMPLATE_MARKERS_MAX; i++)
-        TRY(find_marker(source, i, &chosen->markers[i], error));
+        TRY(chatglm_find_marker(source, i, &chosen->markers[i], error));
     chosen->has_metadata = true;
     chosen->tool_format = &tool_format_chatglm3;
     chosen->stop_ids[chosen->n_stop_ids++] = chosen->markers[MARKER_USER];
@@ -54,22 +54,22 @@ static enum status open_chatglm(struct template *chosen, const struct template_s
     return STATUS_OK;
 }
 
-static enum status add_marker(const struct template *chosen, struct template_prompt *prompt,
-                              unsigned marker) {
+static enum status chatglm_add_marker(const struct template *chosen, struct template_prompt *prompt,
+                                      unsigned marker) {
     return template_add_marker(prompt, &markers[marker], chosen->markers[marker]);
 }
 
-static enum status add_text(struct template_prompt *prompt, struct span text, bool is_cut) {
+static enum status chatglm_add_text(struct template_prompt *prompt, struct span text, bool is_cut) {
     return template_add(
         prompt, (struct template_segment){.kind = TEMPLATE_PLAIN, .is_cut = is_cut, .text = text});
 }
 
-static enum status add_turn(const struct template *chosen, struct template_prompt *prompt,
-                            unsigned marker, struct span text, struct span behind) {
-    TRY(add_marker(chosen, prompt, marker));
-    TRY(add_text(prompt, SPAN("\n"), true));
-    TRY(add_text(prompt, text, true));
-    return add_text(prompt, behind, text.n == 0);
+static enum status chatglm_add_turn(const struct template *chosen, struct template_prompt *prompt,
+                                    unsigned marker, struct span text, struct span behind) {
+    TRY(chatglm_add_marker(chosen, prompt, marker));
+    TRY(chatglm_add_text(prompt, SPAN("\n"), true));
+    TRY(chatglm_add_text(prompt, text, true));
+    return chatglm_add_text(prompt, behind, text.n == 0);
 }
 
 /* Texts of the prompt's own, one behind the other: they are all written before segments point to them. */
@@ -79,18 +79,19 @@ struct written {
     size_t n_taken;
 };
 
-static void end_text(struct written *written) {
+static void chatglm_end_text(struct written *written) {
     buf_append(&written->ends, &written->text.n, sizeof written->text.n);
 }
 
-static struct span take_text(struct written *written, const struct template_prompt *prompt) {
+static struct span chatglm_take_text(struct written *written,
+                                     const struct template_prompt *prompt) {
     const size_t *ends = (const size_t *)(const void *)written->ends.data;
     size_t i = written->n_taken++, begin = i > 0 ? ends[i - 1] : 0;
     return (struct span){prompt->text + begin, ends[i] - begin};
 }
 
 /* A line end and the tools, or nothing. */
-static enum status write_tools(const json_t *tools, struct written *written) {
+static enum status chatglm_write_tools(const json_t *tools, struct written *written) {
     json_t *shown = json_array();
     enum status status = shown ? STATUS_OK : STATUS_NOMEM;
     for (size_t i = 0; i < json_array_size(tools) && status == STATUS_OK; i++) {
@@ -103,22 +104,22 @@ static enum status write_tools(const json_t *tools, struct written *written) {
         status = STATUS_NOMEM;
     if (json)
         buf_printf(&written->text, "\n%s", json);
-    end_text(written);
+    chatglm_end_text(written);
     free(json);
     json_decref(shown);
     return status;
 }
 
-static const json_t *calls_of(const struct template_input *input, size_t i) {
+static const json_t *chatglm_calls_of(const struct template_input *input, size_t i) {
     return input->messages[i].has_calls
                ? json_object_get(json_array_get(input->json_messages, i), "tool_calls")
                : NULL;
 }
 
 /* For each call its line of metadata, and its text. */
-static enum status write_calls(const struct template_input *input, size_t i,
-                               struct written *written, struct error *error) {
-    const json_t *calls = calls_of(input, i);
+static enum status chatglm_write_calls(const struct template_input *input, size_t i,
+                                       struct written *written, struct error *error) {
+    const json_t *calls = chatglm_calls_of(input, i);
     for (size_t k = 0; k < json_array_size(calls); k++) {
         struct template_call call;
         char field[64];
@@ -126,22 +127,22 @@ static enum status write_calls(const struct template_input *input, size_t i,
         TRY(template_call_read(json_array_get(calls, k), field, &call, error));
         buf_append(&written->text, call.name.bytes, call.name.n);
         buf_putc(&written->text, '\n');
-        end_text(written);
+        chatglm_end_text(written);
         buf_puts(&written->text, "```python\ntool_call(");
         enum status status = template_put_python_call(call.arguments, &written->text);
         buf_puts(&written->text, ")\n```");
-        end_text(written);
+        chatglm_end_text(written);
         template_call_fini(&call);
         TRY(status);
     }
     return STATUS_OK;
 }
 
-static enum status write_texts(const struct template_input *input, struct written *written,
-                               struct template_prompt *prompt, struct error *error) {
-    TRY(write_tools(input->tools, written));
+static enum status chatglm_write_texts(const struct template_input *input, struct written *written,
+                                       struct template_prompt *prompt, struct error *error) {
+    TRY(chatglm_write_tools(input->tools, written));
     for (size_t i = 0; i < input->n_messages; i++)
-        TRY(write_calls(input, i, written, error));
+        TRY(chatglm_write_calls(input, i, written, error));
     buf_putc(&written->text, '\0'); /* so that there is a text */
     TRY(buf_status(&written->ends));
     TRY(buf_status(&written->text));
@@ -149,7 +150,7 @@ static enum status write_texts(const struct template_input *input, struct writte
     return prompt->text ? STATUS_OK : STATUS_NOMEM;
 }
 
-static unsigned marker_of(enum template_role role) {
+static unsigned chatglm_marker_of(enum template_role role) {
     switch (role) {
     case TEMPLATE_SYSTEM:
     case TEMPLATE_DEVELOPER:
@@ -164,39 +165,41 @@ static unsigned marker_of(enum template_role role) {
 }
 
 /* A message's text, unless it is only calls, and each of those as a turn of its own. */
-static enum status add_message(const struct template *chosen, const struct template_input *input,
-                               size_t i, struct span tools, struct written *written,
-                               struct template_prompt *prompt) {
+static enum status chatglm_add_message(const struct template *chosen,
+                                       const struct template_input *input, size_t i,
+                                       struct span tools, struct written *written,
+                                       struct template_prompt *prompt) {
     const struct template_message *message = &input->messages[i];
-    const size_t n_calls = json_array_size(calls_of(input, i));
+    const size_t n_calls = json_array_size(chatglm_calls_of(input, i));
     if (n_calls == 0 || message->content.n > 0)
-        TRY(add_turn(chosen, prompt, marker_of(message->role), message->content, tools));
+        TRY(chatglm_add_turn(chosen, prompt, chatglm_marker_of(message->role), message->content,
+                             tools));
     for (size_t k = 0; k < n_calls; k++) {
-        TRY(add_marker(chosen, prompt, MARKER_ASSISTANT));
-        TRY(add_text(prompt, take_text(written, prompt), true));
-        TRY(add_text(prompt, take_text(written, prompt), true));
+        TRY(chatglm_add_marker(chosen, prompt, MARKER_ASSISTANT));
+        TRY(chatglm_add_text(prompt, chatglm_take_text(written, prompt), true));
+        TRY(chatglm_add_text(prompt, chatglm_take_text(written, prompt), true));
     }
     return STATUS_OK;
 }
 
-static enum status add_all(const struct template *chosen, const struct template_input *input,
-                           struct written *written, struct template_prompt *prompt,
-                           struct error *error) {
-    TRY(write_texts(input, written, prompt, error));
-    struct span tools = take_text(written, prompt);
-    TRY(add_marker(chosen, prompt, MARKER_MASK));
-    TRY(add_marker(chosen, prompt, MARKER_SOP));
-    if (tools.n > 0 && marker_of(input->messages[0].role) != MARKER_SYSTEM) {
-        TRY(add_turn(chosen, prompt, MARKER_SYSTEM, tools_line, tools));
+static enum status chatglm_add_all(const struct template *chosen,
+                                   const struct template_input *input, struct written *written,
+                                   struct template_prompt *prompt, struct error *error) {
+    TRY(chatglm_write_texts(input, written, prompt, error));
+    struct span tools = chatglm_take_text(written, prompt);
+    TRY(chatglm_add_marker(chosen, prompt, MARKER_MASK));
+    TRY(chatglm_add_marker(chosen, prompt, MARKER_SOP));
+    if (tools.n > 0 && chatglm_marker_of(input->messages[0].role) != MARKER_SYSTEM) {
+        TRY(chatglm_add_turn(chosen, prompt, MARKER_SYSTEM, tools_line, tools));
         tools = SPAN("");
     }
     for (size_t i = 0; i < input->n_messages; i++)
-        TRY(add_message(chosen, input, i, i == 0 ? tools : SPAN(""), written, prompt));
+        TRY(chatglm_add_message(chosen, input, i, i == 0 ? tools : SPAN(""), written, prompt));
     return STATUS_OK;
 }
 
-static enum status render(const struct template *chosen, const struct template_input *input,
-                          struct template_prompt *prompt, struct error *error) {
+static enum status chatglm_render(const struct template *chosen, const struct template_input *input,
+                                  struct template_prompt *prompt, struct error *error) {
     struct written written = {0};
     if (json_array_size(input->documents) > 0)
         return error_field(error, STATUS_UNSUPPORTED, "documents",
@@ -208,14 +211,17 @@ static enum status render(const struct template *chosen, const struct template_i
                            "the last message ends with a call, which cannot be continued");
     buf_init(&written.text, 0);
     buf_init(&written.ends, 0);
-    enum status status = add_all(chosen, input, &written, prompt, error);
+    enum status status = chatglm_add_all(chosen, input, &written, prompt, error);
     buf_fini(&written.text);
     buf_fini(&written.ends);
     TRY(status);
     if (input->continue_final_message)
         return template_end_in_message(input, prompt, error);
-    return input->add_generation_prompt ? add_marker(chosen, prompt, MARKER_ASSISTANT) : STATUS_OK;
+    return input->add_generation_prompt ? chatglm_add_marker(chosen, prompt, MARKER_ASSISTANT)
+                                        : STATUS_OK;
 }
 
-const struct template_kind template_kind_chatglm = {
-    .name = "chatglm", .recognise = recognise, .open = open_chatglm, .render = render};
+const struct template_kind template_kind_chatglm = {.name = "chatglm",
+                                                    .recognise = chatglm_recognise,
+                                                    .open = chatglm_open,
+                                                    .render = chatglm_render};

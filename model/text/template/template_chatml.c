@@ -10,12 +10,12 @@
 static const struct span opening = SPAN("<|im_start|>");
 static const struct span closing = SPAN("<|im_end|>");
 
-static bool template_chatml_recognise(const struct template_source *source) {
+static bool chatml_recognise(const struct template_source *source) {
     return source->text.n == 0 && source->family &&
            (strcmp(source->family, "qwen") == 0 || strcmp(source->family, "hash") == 0);
 }
 
-static enum status open_chatml(struct template *chosen, const struct template_source *source,
+static enum status chatml_open(struct template *chosen, const struct template_source *source,
                                struct error *error) {
     (void)error;
     chosen->as_system = 1u << TEMPLATE_DEVELOPER;
@@ -31,7 +31,8 @@ static enum status chatml_add(struct template_prompt *prompt, enum template_segm
 
 /* What each call of the messages says, in order, each text with a NUL behind it, into the prompt's
  * own text. JSON has no NUL of its own. */
-static enum status write_calls(const struct template_input *input, struct template_prompt *prompt) {
+static enum status chatml_write_calls(const struct template_input *input,
+                                      struct template_prompt *prompt) {
     enum status status = STATUS_OK;
     struct buf text;
     buf_init(&text, 0);
@@ -58,8 +59,8 @@ static enum status write_calls(const struct template_input *input, struct templa
 }
 
 /* The calls of message `i`; *at is where their texts begin, and then where the next ones do. */
-static enum status add_calls(const struct template_input *input, size_t i,
-                             struct template_prompt *prompt, const char **at) {
+static enum status chatml_add_calls(const struct template_input *input, size_t i,
+                                    struct template_prompt *prompt, const char **at) {
     const json_t *calls = json_object_get(json_array_get(input->json_messages, i), "tool_calls");
     for (size_t k = 0; k < json_array_size(calls); k++) {
         struct span text = {*at, strlen(*at)};
@@ -72,34 +73,34 @@ static enum status add_calls(const struct template_input *input, size_t i,
 }
 
 /* The role's name is the template's text, not the user's: the table of roles is closed. */
-static enum status open_turn(struct template_prompt *prompt, const char *role, struct span text) {
+static enum status chatml_open_turn(struct template_prompt *prompt, const char *role,
+                                    struct span text) {
     TRY(chatml_add(prompt, TEMPLATE_MARKUP, opening));
     TRY(chatml_add(prompt, TEMPLATE_PLAIN, (struct span){role, strlen(role)}));
     TRY(chatml_add(prompt, TEMPLATE_PLAIN, SPAN("\n")));
     return chatml_add(prompt, TEMPLATE_PLAIN, text);
 }
 
-static enum status close_turn(struct template_prompt *prompt) {
+static enum status chatml_close_turn(struct template_prompt *prompt) {
     TRY(chatml_add(prompt, TEMPLATE_MARKUP, closing));
     return chatml_add(prompt, TEMPLATE_PLAIN, SPAN("\n"));
 }
 
-static enum status template_chatml_render(const struct template *chosen,
-                                          const struct template_input *input,
-                                          struct template_prompt *prompt, struct error *error) {
+static enum status chatml_render(const struct template *chosen, const struct template_input *input,
+                                 struct template_prompt *prompt, struct error *error) {
     TRY(template_refuse_tools(chosen, input, error));
-    TRY(write_calls(input, prompt));
+    TRY(chatml_write_calls(input, prompt));
     const char *calls = prompt->text;
     if (chosen->system.n > 0 &&
         template_role_given(chosen, input->messages[0].role) != TEMPLATE_SYSTEM) {
-        TRY(open_turn(prompt, "system", chosen->system));
-        TRY(close_turn(prompt));
+        TRY(chatml_open_turn(prompt, "system", chosen->system));
+        TRY(chatml_close_turn(prompt));
     }
     for (size_t i = 0; i < input->n_messages; i++) {
         enum template_role role = template_role_given(chosen, input->messages[i].role);
-        TRY(open_turn(prompt, template_role_name(role), input->messages[i].content));
-        TRY(add_calls(input, i, prompt, &calls));
-        TRY(close_turn(prompt));
+        TRY(chatml_open_turn(prompt, template_role_name(role), input->messages[i].content));
+        TRY(chatml_add_calls(input, i, prompt, &calls));
+        TRY(chatml_close_turn(prompt));
     }
     if (input->continue_final_message)
         return template_end_in_message(input, prompt, error);
@@ -109,7 +110,5 @@ static enum status template_chatml_render(const struct template *chosen,
     return chatml_add(prompt, TEMPLATE_PLAIN, SPAN("assistant\n"));
 }
 
-const struct template_kind template_kind_chatml = {.name = "chatml",
-                                                   .recognise = template_chatml_recognise,
-                                                   .open = open_chatml,
-                                                   .render = template_chatml_render};
+const struct template_kind template_kind_chatml = {
+    .name = "chatml", .recognise = chatml_recognise, .open = chatml_open, .render = chatml_render};

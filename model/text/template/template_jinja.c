@@ -14,7 +14,8 @@ static bool template_jinja_recognise(const struct template_source *source) {
 }
 
 /* Role, content and name. */
-static json_t *bare_message(const struct template *chosen, const struct template_message *message) {
+static json_t *template_bare_message(const struct template *chosen,
+                                     const struct template_message *message) {
     const char *role = template_role_name(template_role_given(chosen, message->role));
     json_t *item = json_object();
     if (json_object_set_new(item, "role", json_string(role)) == 0 &&
@@ -27,7 +28,7 @@ static json_t *bare_message(const struct template *chosen, const struct template
 }
 
 /* A call with these arguments, which are consumed. */
-static json_t *call_with(const json_t *call, json_t *arguments) {
+static json_t *template_call_with(const json_t *call, json_t *arguments) {
     json_t *copy = json_copy((json_t *)(uintptr_t)call);
     json_t *function = json_copy(json_object_get(call, "function"));
     if (json_object_set_new(function, "arguments", arguments) == 0 &&
@@ -38,23 +39,23 @@ static json_t *call_with(const json_t *call, json_t *arguments) {
 }
 
 /* Arguments of calls come as text in OpenAI's form, and templates write them as JSON. */
-static enum status fit_call(const json_t *call, const void *how, json_t **fitting) {
+static enum status template_fit_call(const json_t *call, const void *how, json_t **fitting) {
     json_t *arguments = template_call_arguments(call);
     (void)how;
-    *fitting = arguments ? call_with(call, arguments) : template_keep(call);
+    *fitting = arguments ? template_call_with(call, arguments) : template_keep(call);
     return *fitting ? STATUS_OK : STATUS_NOMEM;
 }
 
 /* Consumes the message, and answers it or one whose calls' arguments are objects; NULL when memory is short. */
-static json_t *with_arguments(json_t *message) {
-    json_t *fitting = template_list_fit_member(message, "tool_calls", fit_call, NULL);
+static json_t *template_with_arguments(json_t *message) {
+    json_t *fitting = template_list_fit_member(message, "tool_calls", template_fit_call, NULL);
     json_decref(message);
     return fitting;
 }
 
 /* Whether the template gets another content than was sent, and which (NULL: memory is short). */
-static bool fits_content(const struct template *chosen, const json_t *content, unsigned role,
-                         struct span text, json_t **fitting) {
+static bool template_fits_content(const struct template *chosen, const json_t *content,
+                                  unsigned role, struct span text, json_t **fitting) {
     if (json_is_array(content) && !(chosen->takes_parts & role))
         *fitting = template_text_value(text);
     else if (json_is_string(content) && (chosen->needs_parts & role))
@@ -69,12 +70,12 @@ static bool fits_content(const struct template *chosen, const json_t *content, u
 /* The message as it was sent; but a template that takes no parts gets their texts joined, one that
  * takes nothing else gets a text as the only part (vLLM's "string" and "openai" formats), one that
  * cannot do without content gets an empty text, and one that does not know its role another one. */
-static json_t *fitting_message(const struct template *chosen, const json_t *sent,
-                               const struct template_message *message) {
+static json_t *template_fitting_message(const struct template *chosen, const json_t *sent,
+                                        const struct template_message *message) {
     enum template_role role = template_role_given(chosen, message->role);
     json_t *content = NULL;
-    bool has_other = fits_content(chosen, json_object_get(sent, "content"), 1u << role,
-                                  message->content, &content);
+    bool has_other = template_fits_content(chosen, json_object_get(sent, "content"), 1u << role,
+                                           message->content, &content);
     if (!has_other && role == message->role)
         return template_keep(sent);
     json_t *copy = json_copy((json_t *)(uintptr_t)sent);
@@ -86,14 +87,15 @@ static json_t *fitting_message(const struct template *chosen, const json_t *sent
 }
 
 /* NULL when memory is short. */
-static json_t *messages_of(const struct template *chosen, const struct template_input *input) {
+static json_t *template_messages_of(const struct template *chosen,
+                                    const struct template_input *input) {
     json_t *list = json_array();
     for (size_t i = 0; i < input->n_messages; i++) {
         const json_t *sent = json_array_get(input->json_messages, i);
-        json_t *item = sent ? fitting_message(chosen, sent, &input->messages[i])
-                            : bare_message(chosen, &input->messages[i]);
+        json_t *item = sent ? template_fitting_message(chosen, sent, &input->messages[i])
+                            : template_bare_message(chosen, &input->messages[i]);
         if (item)
-            item = with_arguments(item);
+            item = template_with_arguments(item);
         if (json_array_append_new(list, item) != 0) {
             json_decref(list);
             return NULL;
@@ -102,7 +104,7 @@ static json_t *messages_of(const struct template *chosen, const struct template_
     return list;
 }
 
-static enum status add_marks(struct jinja_output *output, struct template_prompt *prompt) {
+static enum status template_add_marks(struct jinja_output *output, struct template_prompt *prompt) {
     size_t begin = 0;
     prompt->text = output->bytes;
     output->bytes = NULL;
@@ -117,9 +119,9 @@ static enum status add_marks(struct jinja_output *output, struct template_prompt
 }
 
 /* Renders with a tag behind the last message's text, and cuts there. */
-static enum status run_continued(const struct template *chosen, const struct template_input *input,
-                                 json_t *messages, struct jinja_output *output,
-                                 struct error *error) {
+static enum status template_run_continued(const struct template *chosen,
+                                          const struct template_input *input, json_t *messages,
+                                          struct jinja_output *output, struct error *error) {
     size_t last = json_array_size(messages) - 1;
     json_t *message = json_incref(json_array_get(messages, last));
     json_t *marked = NULL;
@@ -143,20 +145,20 @@ static enum status template_jinja_render(const struct template *chosen,
                                          const struct template_input *input,
                                          struct template_prompt *prompt, struct error *error) {
     struct jinja_output output = {0};
-    json_t *messages = messages_of(chosen, input);
+    json_t *messages = template_messages_of(chosen, input);
     enum status status = STATUS_NOMEM;
     if (messages)
-        status = (input->continue_final_message ? run_continued : template_run)(
+        status = (input->continue_final_message ? template_run_continued : template_run)(
             chosen, input, messages, &output, error);
     if (status == STATUS_OK)
-        status = add_marks(&output, prompt);
+        status = template_add_marks(&output, prompt);
     jinja_output_fini(&output);
     json_decref(messages);
     return status;
 }
 
-static enum status open_jinja(struct template *chosen, const struct template_source *source,
-                              struct error *error) {
+static enum status template_jinja_open(struct template *chosen,
+                                       const struct template_source *source, struct error *error) {
     TRY(jinja_parse(source->text, &chosen->program, error));
     template_probe(chosen, source->text);
     return STATUS_OK;
@@ -164,5 +166,5 @@ static enum status open_jinja(struct template *chosen, const struct template_sou
 
 const struct template_kind template_kind_jinja = {.name = "jinja",
                                                   .recognise = template_jinja_recognise,
-                                                  .open = open_jinja,
+                                                  .open = template_jinja_open,
                                                   .render = template_jinja_render};

@@ -8,7 +8,7 @@
 static const char probe_text[] = "0 a text to be found again 0";
 
 /* An answer that calls a tool with such arguments; without NULL ones. Consumes both. */
-static json_t *calling(json_t *content, json_t *arguments) {
+static json_t *template_probe_calling(json_t *content, json_t *arguments) {
     json_t *message = json_pack("{s:s, s:o}", "role", "assistant", "content", content);
     if (arguments)
         json_object_set_new(message, "tool_calls",
@@ -18,16 +18,16 @@ static json_t *calling(json_t *content, json_t *arguments) {
 }
 
 /* A short conversation in which somebody of that role says the content, which is consumed. */
-static json_t *probe_of(enum template_role role, json_t *content) {
+static json_t *template_probe_of(enum template_role role, json_t *content) {
     const char *name = template_role_name(role);
     switch (role) {
     case TEMPLATE_ASSISTANT:
         return json_pack("[{s:s, s:s}, o, {s:s, s:s}]", "role", "user", "content", "u",
-                         calling(content, NULL), "role", "user", "content", "v");
+                         template_probe_calling(content, NULL), "role", "user", "content", "v");
     case TEMPLATE_TOOL:
         return json_pack("[{s:s, s:s}, o, {s:s, s:s, s:s, s:o}]", "role", "user", "content", "u",
-                         calling(json_string(""), json_object()), "role", name, "tool_call_id",
-                         "call00001", "name", "f", "content", content);
+                         template_probe_calling(json_string(""), json_object()), "role", name,
+                         "tool_call_id", "call00001", "name", "f", "content", content);
     case TEMPLATE_USER:
         return json_pack("[{s:s, s:o}]", "role", name, "content", content);
     default:
@@ -36,14 +36,14 @@ static json_t *probe_of(enum template_role role, json_t *content) {
     }
 }
 
-static bool has(const struct jinja_output *output, const char *text) {
+static bool template_probe_has(const struct jinja_output *output, const char *text) {
     return memmem(output->bytes, output->n, text, strlen(text)) != NULL;
 }
 
 /* Whether the template renders these messages, which are consumed; *output is to be ended either
  * way. */
-static bool try_probe(const struct template *chosen, json_t *messages, const json_t *tools,
-                      struct jinja_output *output) {
+static bool template_probe_try(const struct template *chosen, json_t *messages, const json_t *tools,
+                               struct jinja_output *output) {
     struct error ignored;
     struct template_input input = {.tools = tools, .bos = SPAN("<s>"), .eos = SPAN("</s>")};
     bool is_done =
@@ -54,7 +54,7 @@ static bool try_probe(const struct template *chosen, json_t *messages, const jso
 
 /* A template takes null where it renders an answer without content, and does not write Python's
  * word for it. Calls have their arguments as the template wants them, or are left out. */
-static void probe_null(struct template *chosen) {
+static void template_probe_null(struct template *chosen) {
     bool is_done = false;
     for (unsigned attempt = 0; attempt < 3 && !is_done; attempt++) {
         struct jinja_output empty = {0};
@@ -65,13 +65,14 @@ static void probe_null(struct template *chosen) {
                                                : NULL;
             json_t *content = k == 0 ? json_string("") : json_null();
             json_t *messages = json_pack("[{s:s, s:s}, o]", "role", "user", "content", "u",
-                                         calling(content, arguments));
-            bool is_rendered = try_probe(chosen, messages, NULL, k == 0 ? &empty : &null);
+                                         template_probe_calling(content, arguments));
+            bool is_rendered = template_probe_try(chosen, messages, NULL, k == 0 ? &empty : &null);
             if (k == 0)
                 is_done = is_rendered;
             else
                 chosen->takes_null =
-                    is_rendered && (!has(&null, "None") || (is_done && has(&empty, "None")));
+                    is_rendered && (!template_probe_has(&null, "None") ||
+                                    (is_done && template_probe_has(&empty, "None")));
         }
         jinja_output_fini(&empty);
         jinja_output_fini(&null);
@@ -86,17 +87,18 @@ struct template_probe_seen {
 
 /* A template takes parts where one part of text gives the same prompt as that text alone. A role
  * that it renders in neither form is treated as the user is. */
-static struct template_probe_seen probe_parts(struct template *chosen) {
+static struct template_probe_seen template_probe_parts(struct template *chosen) {
     struct template_probe_seen seen = {0, 0};
     for (unsigned i = 0; i < TEMPLATE_ROLE_COUNT; i++) {
         struct jinja_output text = {0};
         struct jinja_output parts = {0};
         uint8_t bit = (uint8_t)(1u << i);
-        bool runs_text = try_probe(chosen, probe_of(i, json_string(probe_text)), NULL, &text);
+        bool runs_text =
+            template_probe_try(chosen, template_probe_of(i, json_string(probe_text)), NULL, &text);
         json_t *part = json_pack("[{s:s, s:s}]", "type", "text", "text", probe_text);
-        bool runs_parts = try_probe(chosen, probe_of(i, part), NULL, &parts);
-        bool has_text = runs_text && has(&text, probe_text);
-        bool has_parts = runs_parts && has(&parts, probe_text);
+        bool runs_parts = template_probe_try(chosen, template_probe_of(i, part), NULL, &parts);
+        bool has_text = runs_text && template_probe_has(&text, probe_text);
+        bool has_parts = runs_parts && template_probe_has(&parts, probe_text);
         seen.rendered |= runs_text || runs_parts ? bit : 0;
         seen.shown |= has_text || has_parts ? bit : 0;
         if (has_parts && !has_text)
@@ -116,15 +118,16 @@ static struct template_probe_seen probe_parts(struct template *chosen) {
 }
 
 /* Some templates show what tools say only where there are tools. */
-static bool drops_with_tools(const struct template *chosen) {
+static bool template_probe_drops_with_tools(const struct template *chosen) {
     struct jinja_output output = {0};
     json_t *tools =
         json_pack("[{s:s, s:{s:s, s:s, s:{s:s, s:{}}}}]", "type", "function", "function", "name",
                   "f", "description", "f", "parameters", "type", "object", "properties");
     bool drops =
         tools &&
-        try_probe(chosen, probe_of(TEMPLATE_TOOL, json_string(probe_text)), tools, &output) &&
-        !has(&output, probe_text);
+        template_probe_try(chosen, template_probe_of(TEMPLATE_TOOL, json_string(probe_text)), tools,
+                           &output) &&
+        !template_probe_has(&output, probe_text);
     json_decref(tools);
     jinja_output_fini(&output);
     return drops;
@@ -132,7 +135,7 @@ static bool drops_with_tools(const struct template *chosen) {
 
 /* A name that no string of the template is equal to is one that it does not know, even where it
  * writes whatever name there is. */
-static bool has_literal(struct span source, const char *name) {
+static bool template_probe_has_literal(struct span source, const char *name) {
     for (const char *quote = "'\""; *quote; quote++) {
         char literal[16] = {*quote};
         size_t n = strlen(name);
@@ -145,23 +148,24 @@ static bool has_literal(struct span source, const char *name) {
 }
 
 /* Of a template that shows no user's text either, these conversations tell nothing. */
-static void probe_roles(struct template *chosen, struct span source,
-                        struct template_probe_seen seen) {
+static void template_probe_roles(struct template *chosen, struct span source,
+                                 struct template_probe_seen seen) {
     const unsigned system = 1u << TEMPLATE_SYSTEM, developer = 1u << TEMPLATE_DEVELOPER;
     const unsigned tool = 1u << TEMPLATE_TOOL;
     bool shows_user = seen.shown & 1u << TEMPLATE_USER;
-    bool knows = has_literal(source, template_role_name(TEMPLATE_DEVELOPER));
+    bool knows = template_probe_has_literal(source, template_role_name(TEMPLATE_DEVELOPER));
     if (!knows || (shows_user && !(seen.shown & developer)))
         chosen->as_system = (uint8_t)developer;
     unsigned silent = shows_user ? seen.rendered & ~seen.shown : 0;
     if (silent & system)
         chosen->dropped |= (uint8_t)system;
     if (silent & tool)
-        *(drops_with_tools(chosen) ? &chosen->dropped : &chosen->dropped_bare) |= (uint8_t)tool;
+        *(template_probe_drops_with_tools(chosen) ? &chosen->dropped : &chosen->dropped_bare) |=
+            (uint8_t)tool;
 }
 
 void template_probe(struct template *chosen, struct span source) {
-    struct template_probe_seen seen = probe_parts(chosen);
-    probe_null(chosen);
-    probe_roles(chosen, source, seen);
+    struct template_probe_seen seen = template_probe_parts(chosen);
+    template_probe_null(chosen);
+    template_probe_roles(chosen, source, seen);
 }

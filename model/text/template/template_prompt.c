@@ -130,13 +130,13 @@ struct template_prompt_run {
     bool strips;    /* and takes the white space between them */
 };
 
-static void add_text(struct template_prompt_run *run, struct span text) {
+static void template_prompt_add_text(struct template_prompt_run *run, struct span text) {
     size_t n = run->strips ? normalize_blank_prefix(text) : 0;
     run->strips = run->strips && n == text.n;
     buf_append(&run->text, text.bytes + n, text.n - n);
 }
 
-static enum status flush_run(struct template_prompt_run *run) {
+static enum status template_prompt_flush_run(struct template_prompt_run *run) {
     if (buf_status(&run->text) != STATUS_OK)
         return error_set(run->error, buf_status(&run->text), "the prompt has more than %zu bytes",
                          TOKENIZER_TEXT_MAX);
@@ -149,8 +149,8 @@ static enum status flush_run(struct template_prompt_run *run) {
     return STATUS_OK;
 }
 
-static enum status add_id(struct template_prompt_run *run, uint32_t id) {
-    TRY(flush_run(run));
+static enum status template_prompt_add_id(struct template_prompt_run *run, uint32_t id) {
+    TRY(template_prompt_flush_run(run));
     run->continues = true;
     run->strips = false;
     if (ids_push(run->ids, id) != STATUS_OK)
@@ -160,7 +160,8 @@ static enum status add_id(struct template_prompt_run *run, uint32_t id) {
 }
 
 /* As plain text it would be something that the model was never shown. */
-static enum status check_rows(const struct template_prompt_run *run, const char *text, size_t n) {
+static enum status template_prompt_check_rows(const struct template_prompt_run *run,
+                                              const char *text, size_t n) {
     const struct vocabulary *vocabulary = &run->tokenizer->vocabulary;
     uint32_t id = vocabulary_match_beyond(vocabulary, text, n);
     if (id == TOKEN_NONE)
@@ -173,54 +174,54 @@ static enum status check_rows(const struct template_prompt_run *run, const char 
 }
 
 /* A token of the template's, with the white space around it that it asks for. */
-static enum status add_marker(struct template_prompt_run *run, uint32_t id) {
+static enum status template_prompt_add_marker(struct template_prompt_run *run, uint32_t id) {
     const uint8_t flags = run->tokenizer->vocabulary.flags[id];
     const struct span before = {run->text.data, run->text.n};
     if ((flags & TOKEN_STRIPS_LEFT) && before.n > 0)
         buf_truncate(&run->text, before.n - normalize_blank_suffix(before));
-    TRY(add_id(run, id));
+    TRY(template_prompt_add_id(run, id));
     run->strips = (flags & TOKEN_STRIPS_RIGHT) != 0;
     return STATUS_OK;
 }
 
-static enum status add_markup(struct template_prompt_run *run, struct span text) {
+static enum status template_prompt_add_markup(struct template_prompt_run *run, struct span text) {
     const struct vocabulary *vocabulary = &run->tokenizer->vocabulary;
     size_t begin = 0;
     for (size_t at = 0; at < text.n;) {
         size_t length = 0;
-        TRY(check_rows(run, text.bytes + at, text.n - at));
+        TRY(template_prompt_check_rows(run, text.bytes + at, text.n - at));
         uint32_t id =
             vocabulary_match_special(vocabulary, text.bytes + at, text.n - at, true, &length);
         if (id == TOKEN_NONE) {
             at++;
             continue;
         }
-        add_text(run, (struct span){text.bytes + begin, at - begin});
-        TRY(add_marker(run, id));
+        template_prompt_add_text(run, (struct span){text.bytes + begin, at - begin});
+        TRY(template_prompt_add_marker(run, id));
         at += length;
         begin = at;
     }
-    add_text(run, (struct span){text.bytes + begin, text.n - begin});
+    template_prompt_add_text(run, (struct span){text.bytes + begin, text.n - begin});
     return STATUS_OK;
 }
 
-static enum status add_segment(struct template_prompt_run *run,
-                               const struct template_segment *segment) {
+static enum status template_prompt_add_segment(struct template_prompt_run *run,
+                                               const struct template_segment *segment) {
     switch (segment->kind) {
     case TEMPLATE_ID:
-        return add_id(run, segment->id);
+        return template_prompt_add_id(run, segment->id);
     case TEMPLATE_MARKUP:
-        return add_markup(run, segment->text);
+        return template_prompt_add_markup(run, segment->text);
     case TEMPLATE_PLAIN:
         break;
     }
-    add_text(run, segment->text);
+    template_prompt_add_text(run, segment->text);
     return STATUS_OK;
 }
 
 /* What follows is tokenized as a text of its own. */
-static enum status cut_run(struct template_prompt_run *run) {
-    TRY(flush_run(run));
+static enum status template_prompt_cut_run(struct template_prompt_run *run) {
+    TRY(template_prompt_flush_run(run));
     run->continues = run->strips = false;
     return STATUS_OK;
 }
@@ -237,12 +238,12 @@ enum status template_prompt_encode(const struct template_prompt *prompt,
     for (size_t i = 0; i < prompt->n && status == STATUS_OK; i++) {
         const struct template_segment *segment = &prompt->segments[i];
         if (segment->is_cut)
-            status = cut_run(&run);
+            status = template_prompt_cut_run(&run);
         if (status == STATUS_OK)
-            status = add_segment(&run, segment);
+            status = template_prompt_add_segment(&run, segment);
     }
     if (status == STATUS_OK)
-        status = flush_run(&run);
+        status = template_prompt_flush_run(&run);
     if (status != STATUS_OK)
         ids->n = n_before;
     buf_fini(&run.text);

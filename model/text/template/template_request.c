@@ -30,12 +30,12 @@ bool template_request_reads(const char *name) {
     return false;
 }
 
-static enum status no_memory(const struct json_get *get) {
+static enum status template_request_no_memory(const struct json_get *get) {
     return error_set(get->error, STATUS_NOMEM, "no memory for the messages");
 }
 
-static enum status read_part(const struct json_get *get, const json_t *part, size_t index,
-                             struct buf *text) {
+static enum status template_request_read_part(const struct json_get *get, const json_t *part,
+                                              size_t index, struct buf *text) {
     char parent[80];
     snprintf(parent, sizeof parent, "%s.content[%zu]", get->parent, index);
     struct json_get inner = {.object = part, .error = get->error, .parent = parent};
@@ -60,8 +60,9 @@ static enum status read_part(const struct json_get *get, const json_t *part, siz
 }
 
 /* Parts as one text, with newlines between, as vLLM does for templates that take none. */
-static enum status join_parts(const struct json_get *get, const json_t *parts,
-                              struct template_request *request, struct span *content) {
+static enum status template_request_join_parts(const struct json_get *get, const json_t *parts,
+                                               struct template_request *request,
+                                               struct span *content) {
     enum status status = STATUS_OK;
     struct buf text;
     if (json_array_size(parts) > TEMPLATE_TOOLS_MAX)
@@ -69,20 +70,21 @@ static enum status join_parts(const struct json_get *get, const json_t *parts,
                              TEMPLATE_TOOLS_MAX);
     buf_init(&text, 0);
     for (size_t i = 0; i < json_array_size(parts) && status == STATUS_OK; i++)
-        status = read_part(get, json_array_get(parts, i), i, &text);
+        status = template_request_read_part(get, json_array_get(parts, i), i, &text);
     json_t *joined = NULL;
     if (status == STATUS_OK && buf_status(&text) == STATUS_OK)
         joined = json_stringn_nocheck(text.data ? text.data : "", text.n);
     if (status == STATUS_OK && json_array_append_new(request->made, joined) != 0)
-        status = no_memory(get);
+        status = template_request_no_memory(get);
     buf_fini(&text);
     if (status == STATUS_OK)
         *content = (struct span){json_string_value(joined), json_string_length(joined)};
     return status;
 }
 
-static enum status read_content(const struct json_get *get, bool may_lack,
-                                struct template_request *request, struct span *content) {
+static enum status template_request_read_content(const struct json_get *get, bool may_lack,
+                                                 struct template_request *request,
+                                                 struct span *content) {
     const json_t *member = json_get_member(get, "content");
     *content = SPAN("");
     if (!member && may_lack)
@@ -90,7 +92,7 @@ static enum status read_content(const struct json_get *get, bool may_lack,
     if (!member)
         return json_get_fail(get, STATUS_INVALID, "content", "is missing");
     if (json_is_array(member))
-        return join_parts(get, member, request, content);
+        return template_request_join_parts(get, member, request, content);
     if (!json_is_string(member))
         return json_get_fail(get, STATUS_INVALID, "content",
                              "must be a string or a list of text parts");
@@ -98,7 +100,8 @@ static enum status read_content(const struct json_get *get, bool may_lack,
 }
 
 /* A list of objects, as templates expect of tools, documents and calls. */
-static enum status read_objects(const struct json_get *get, const char *name, const json_t **list) {
+static enum status template_request_read_objects(const struct json_get *get, const char *name,
+                                                 const json_t **list) {
     TRY(json_get_array(get, name, TEMPLATE_TOOLS_MAX, list));
     for (size_t i = 0; i < json_array_size(*list); i++)
         if (!json_is_object(json_array_get(*list, i)))
@@ -108,33 +111,36 @@ static enum status read_objects(const struct json_get *get, const char *name, co
 }
 
 /* The list as templates see it, which the request owns where it differs. */
-static enum status leave_out_absent(const struct json_get *get, const json_t **list,
-                                    bool of_messages, struct template_request *request) {
+static enum status template_request_leave_out_absent(const struct json_get *get,
+                                                     const json_t **list, bool of_messages,
+                                                     struct template_request *request) {
     if (!*list)
         return STATUS_OK;
     json_t *fitting = template_leave_out_absent(*list, of_messages);
     if (!fitting || json_array_append_new(request->made, fitting) != 0)
-        return no_memory(get);
+        return template_request_no_memory(get);
     *list = fitting;
     return STATUS_OK;
 }
 
 /* Where all are left out, the template sees none. */
-static enum status read_tools(const struct json_get *get, struct template_request *request) {
+static enum status template_request_read_tools(const struct json_get *get,
+                                               struct template_request *request) {
     const json_t **tools = &request->input.tools;
-    TRY(read_objects(get, "tools", tools));
-    TRY(leave_out_absent(get, tools, false, request));
+    TRY(template_request_read_objects(get, "tools", tools));
+    TRY(template_request_leave_out_absent(get, tools, false, request));
     if (json_array_size(*tools) == 0)
         return STATUS_OK;
     json_t *fitting = template_fit_tools(*tools);
     if (!fitting || json_array_append_new(request->made, fitting) != 0)
-        return no_memory(get);
+        return template_request_no_memory(get);
     *tools = json_array_size(fitting) > 0 ? fitting : NULL;
     return STATUS_OK;
 }
 
-static enum status read_message(const struct json_get *get, struct template_request *request,
-                                struct template_message *message) {
+static enum status template_request_read_message(const struct json_get *get,
+                                                 struct template_request *request,
+                                                 struct template_message *message) {
     struct span role = {0};
     struct span ignored = {0};
     const json_t *calls = NULL;
@@ -148,14 +154,15 @@ static enum status read_message(const struct json_get *get, struct template_requ
     TRY(json_get_text(get, "tool_call_id", TEMPLATE_NAME_MAX, &ignored));
     ignored = (struct span){0};
     TRY(json_get_text(get, "reasoning_content", TEMPLATE_CONTENT_MAX, &ignored));
-    TRY(read_objects(get, "tool_calls", &calls));
+    TRY(template_request_read_objects(get, "tool_calls", &calls));
     message->has_calls = json_array_size(calls) > 0;
     bool may_lack = message->role == TEMPLATE_ASSISTANT &&
                     (calls || ignored.bytes || json_is_string(json_get_member(get, "reasoning")));
-    return read_content(get, may_lack, request, &message->content);
+    return template_request_read_content(get, may_lack, request, &message->content);
 }
 
-static enum status read_messages(const struct json_get *get, struct template_request *request) {
+static enum status template_request_read_messages(const struct json_get *get,
+                                                  struct template_request *request) {
     const json_t *list = NULL;
     TRY(json_get_array(get, "messages", TEMPLATE_MESSAGES_MAX, &list));
     size_t n = json_array_size(list);
@@ -164,7 +171,7 @@ static enum status read_messages(const struct json_get *get, struct template_req
     request->messages = calloc(n, sizeof *request->messages);
     request->made = json_array();
     if (!request->messages || !request->made)
-        return no_memory(get);
+        return template_request_no_memory(get);
     for (size_t i = 0; i < n; i++) {
         char parent[48];
         snprintf(parent, sizeof parent, "messages[%zu]", i);
@@ -177,12 +184,12 @@ static enum status read_messages(const struct json_get *get, struct template_req
             return error_field(get->error, STATUS_INVALID, "messages",
                                "`messages[%zu]` must have at most %u members", i,
                                TEMPLATE_MEMBERS_MAX);
-        TRY(read_message(&inner, request, &request->messages[i]));
+        TRY(template_request_read_message(&inner, request, &request->messages[i]));
     }
-    TRY(leave_out_absent(get, &list, true, request));
+    TRY(template_request_leave_out_absent(get, &list, true, request));
     json_t *fitting = template_fit_calls(list);
     if (!fitting || json_array_append_new(request->made, fitting) != 0)
-        return no_memory(get);
+        return template_request_no_memory(get);
     list = fitting;
     request->input.messages = request->messages;
     request->input.n_messages = n;
@@ -190,7 +197,8 @@ static enum status read_messages(const struct json_get *get, struct template_req
     return STATUS_OK;
 }
 
-static enum status read_kwargs(const struct json_get *get, struct template_input *input) {
+static enum status template_request_read_kwargs(const struct json_get *get,
+                                                struct template_input *input) {
     struct json_get inner;
     TRY(json_get_object(get, "chat_template_kwargs", &inner));
     input->kwargs = inner.object;
@@ -205,7 +213,8 @@ static enum status read_kwargs(const struct json_get *get, struct template_input
 }
 
 /* A variable of its own name, as clients of other servers send it. */
-static enum status read_thinking(const struct json_get *get, struct template_input *input) {
+static enum status template_request_read_thinking(const struct json_get *get,
+                                                  struct template_input *input) {
     const json_t *other = json_object_get(input->kwargs, "enable_thinking");
     if (!json_get_member(get, "enable_thinking"))
         return STATUS_OK;
@@ -219,8 +228,8 @@ static enum status read_thinking(const struct json_get *get, struct template_inp
     return STATUS_OK;
 }
 
-static enum status read_ending(const struct json_get *get, bool opens_answer,
-                               struct template_input *input) {
+static enum status template_request_read_ending(const struct json_get *get, bool opens_answer,
+                                                struct template_input *input) {
     TRY(json_get_bool(get, "continue_final_message", &input->continue_final_message));
     input->add_generation_prompt = opens_answer && !input->continue_final_message;
     TRY(json_get_bool(get, "add_generation_prompt", &input->add_generation_prompt));
@@ -235,17 +244,17 @@ static enum status read_ending(const struct json_get *get, bool opens_answer,
     return STATUS_OK;
 }
 
-static enum status read_all(const struct json_get *get, bool opens_answer,
-                            struct template_request *request) {
+static enum status template_request_read_all(const struct json_get *get, bool opens_answer,
+                                             struct template_request *request) {
     struct template_input *input = &request->input;
-    TRY(read_messages(get, request));
-    TRY(read_tools(get, request));
-    TRY(read_objects(get, "documents", &input->documents));
-    TRY(leave_out_absent(get, &input->documents, false, request));
-    TRY(read_kwargs(get, input));
-    TRY(read_thinking(get, input));
+    TRY(template_request_read_messages(get, request));
+    TRY(template_request_read_tools(get, request));
+    TRY(template_request_read_objects(get, "documents", &input->documents));
+    TRY(template_request_leave_out_absent(get, &input->documents, false, request));
+    TRY(template_request_read_kwargs(get, input));
+    TRY(template_request_read_thinking(get, input));
     TRY(json_get_text(get, "reasoning_effort", TEMPLATE_NAME_MAX, &input->reasoning_effort));
-    return read_ending(get, opens_answer, input);
+    return template_request_read_ending(get, opens_answer, input);
 }
 
 enum status template_request_read(const json_t *object, bool opens_answer,
@@ -254,7 +263,7 @@ enum status template_request_read(const json_t *object, bool opens_answer,
     struct template_request made = {0};
     if (!json_is_object(object))
         return error_set(error, STATUS_INVALID, "the request must be a JSON object");
-    enum status status = read_all(&get, opens_answer, &made);
+    enum status status = template_request_read_all(&get, opens_answer, &made);
     if (status != STATUS_OK)
         template_request_fini(&made);
     else

@@ -10,12 +10,12 @@ json_t *template_keep(const json_t *value) {
     return json_incref((json_t *)(uintptr_t)value);
 }
 
-static bool set_or_none(json_t *variables, const char *name, const json_t *value) {
+static bool template_set_or_none(json_t *variables, const char *name, const json_t *value) {
     return json_object_set_new(variables, name, value ? template_keep(value) : json_null()) == 0;
 }
 
 /* What the template sees; NULL when memory is short. */
-static json_t *variables_of(const struct template_input *input, json_t *messages) {
+static json_t *template_variables_of(const struct template_input *input, json_t *messages) {
     json_t *variables = json_object();
     if ((!input->kwargs ||
          json_object_update(variables, (json_t *)(uintptr_t)input->kwargs) == 0) &&
@@ -26,8 +26,8 @@ static json_t *variables_of(const struct template_input *input, json_t *messages
          json_object_set_new(variables, "enable_thinking", json_boolean(input->enable_thinking)) ==
              0) &&
         json_object_set(variables, "messages", messages) == 0 &&
-        set_or_none(variables, "tools", input->tools) &&
-        set_or_none(variables, "documents", input->documents) &&
+        template_set_or_none(variables, "tools", input->tools) &&
+        template_set_or_none(variables, "documents", input->documents) &&
         json_object_set_new(variables, "add_generation_prompt",
                             json_boolean(input->add_generation_prompt)) == 0)
         return variables;
@@ -36,7 +36,7 @@ static json_t *variables_of(const struct template_input *input, json_t *messages
 }
 
 /* The model's own tokens: markup. */
-static json_t *constants_of(const struct template_input *input) {
+static json_t *template_constants_of(const struct template_input *input) {
     json_t *constants = json_object();
     if (constants &&
         !(input->bos.bytes &&
@@ -50,8 +50,8 @@ static json_t *constants_of(const struct template_input *input) {
 
 enum status template_run(const struct template *chosen, const struct template_input *input,
                          json_t *messages, struct jinja_output *output, struct error *error) {
-    struct jinja_input given = {.variables = variables_of(input, messages),
-                                .constants = constants_of(input),
+    struct jinja_input given = {.variables = template_variables_of(input, messages),
+                                .constants = template_constants_of(input),
                                 .roles = template_role_names,
                                 .now_s = input->now_s};
     enum status status = STATUS_NOMEM;

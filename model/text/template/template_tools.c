@@ -27,7 +27,7 @@ const json_t *template_tool_custom(const json_t *tool) {
 }
 
 /* What the model is told of the grammar that its text must be of; NULL: nothing, or memory is short. */
-static json_t *told_of(const json_t *format) {
+static json_t *template_tool_told_of(const json_t *format) {
     const json_t *inner = json_object_get(format, "grammar");
     const json_t *grammar = json_is_object(inner) ? inner : format;
     const json_t *definition = json_object_get(grammar, "definition");
@@ -45,36 +45,37 @@ static json_t *told_of(const json_t *format) {
     return told;
 }
 
-static json_t *as_function(const json_t *tool) {
+static json_t *template_tool_as_function(const json_t *tool) {
     const json_t *custom = template_tool_custom(tool);
     return json_pack("{s:s, s:{s:O*, s:O*, s:{s:s, s:{s:{s:s, s:o*}}, s:[s]}}}", "type", "function",
                      "function", "name", json_object_get(custom, "name"), "description",
                      json_object_get(custom, "description"), "parameters", "type", "object",
                      "properties", TEMPLATE_TOOL_INPUT, "type", "string", "description",
-                     told_of(json_object_get(custom, "format")), "required", TEMPLATE_TOOL_INPUT);
+                     template_tool_told_of(json_object_get(custom, "format")), "required",
+                     TEMPLATE_TOOL_INPUT);
 }
 
 /* A hosted tool is left out. */
-static enum status fit_tool(const json_t *tool, const void *how, json_t **fitting) {
+static enum status template_fit_tool(const json_t *tool, const void *how, json_t **fitting) {
     enum template_tool_kind kind = template_tool_kind(tool);
     (void)how;
     if (kind == TEMPLATE_TOOL_HOSTED)
         return STATUS_OK;
-    *fitting = kind == TEMPLATE_TOOL_CUSTOM ? as_function(tool) : template_keep(tool);
+    *fitting = kind == TEMPLATE_TOOL_CUSTOM ? template_tool_as_function(tool) : template_keep(tool);
     return *fitting ? STATUS_OK : STATUS_NOMEM;
 }
 
 json_t *template_fit_tools(const json_t *list) {
-    return template_list_fit(list, fit_tool, NULL);
+    return template_list_fit(list, template_fit_tool, NULL);
 }
 
-static bool is_custom_call(const json_t *call) {
+static bool template_tool_is_custom_call(const json_t *call) {
     return template_tool_kind(call) == TEMPLATE_TOOL_CUSTOM &&
            json_is_object(json_object_get(call, "custom"));
 }
 
 /* Its arguments are a text, as those of other calls are sent. */
-static json_t *as_call(const json_t *call) {
+static json_t *template_tool_as_call(const json_t *call) {
     const json_t *custom = json_object_get(call, "custom");
     const json_t *input = json_object_get(custom, "input");
     json_t *arguments = json_pack("{s:O*}", TEMPLATE_TOOL_INPUT, input);
@@ -88,17 +89,19 @@ static json_t *as_call(const json_t *call) {
     return made;
 }
 
-static enum status fit_call(const json_t *call, const void *how, json_t **fitting) {
+static enum status template_tool_fit_call(const json_t *call, const void *how, json_t **fitting) {
     (void)how;
-    *fitting = is_custom_call(call) ? as_call(call) : template_keep(call);
+    *fitting =
+        template_tool_is_custom_call(call) ? template_tool_as_call(call) : template_keep(call);
     return *fitting ? STATUS_OK : STATUS_NOMEM;
 }
 
-static enum status fit_message(const json_t *message, const void *how, json_t **fitting) {
-    *fitting = template_list_fit_member(message, "tool_calls", fit_call, how);
+static enum status template_tool_fit_message(const json_t *message, const void *how,
+                                             json_t **fitting) {
+    *fitting = template_list_fit_member(message, "tool_calls", template_tool_fit_call, how);
     return *fitting ? STATUS_OK : STATUS_NOMEM;
 }
 
 json_t *template_fit_calls(const json_t *messages) {
-    return template_list_fit(messages, fit_message, NULL);
+    return template_list_fit(messages, template_tool_fit_message, NULL);
 }

@@ -7,7 +7,7 @@
 #define TAIL_BYTES 64u /* of a prompt: a mark */
 
 /* Whether the last mark of the message has no end behind it. */
-static bool is_open_in(const struct thought_format *format, struct span text) {
+static bool thought_start_is_open_in(const struct thought_format *format, struct span text) {
     bool is_open = false;
     const char *at = text.bytes;
     for (size_t n = text.n; n > 0;) {
@@ -23,7 +23,7 @@ static bool is_open_in(const struct thought_format *format, struct span text) {
 }
 
 /* The end of what the template itself wrote behind the last message, without the blanks at its end. */
-static size_t tail_of(const struct template_prompt *prompt, char tail[TAIL_BYTES]) {
+static size_t thought_start_tail_of(const struct template_prompt *prompt, char tail[TAIL_BYTES]) {
     size_t n = 0;
     for (size_t i = prompt->n; i > 0 && prompt->segments[i - 1].kind == TEMPLATE_MARKUP; i--) {
         struct span text = prompt->segments[i - 1].text;
@@ -37,7 +37,7 @@ static size_t tail_of(const struct template_prompt *prompt, char tail[TAIL_BYTES
     return n;
 }
 
-static bool ends_with(const char *text, size_t n, struct span end) {
+static bool thought_start_ends_with(const char *text, size_t n, struct span end) {
     return n >= end.n && memcmp(text + n - end.n, end.bytes, end.n) == 0;
 }
 
@@ -48,10 +48,11 @@ enum thought_start thought_start_of(const struct thought_format *format,
     if (!format)
         return THOUGHT_NONE;
     if (input->continue_final_message)
-        return is_open_in(format, input->messages[input->n_messages - 1].content) ? THOUGHT_OPEN
-                                                                                  : THOUGHT_NONE;
-    size_t n = tail_of(prompt, tail);
-    if (ends_with(tail, n, format->mark))
+        return thought_start_is_open_in(format, input->messages[input->n_messages - 1].content)
+                   ? THOUGHT_OPEN
+                   : THOUGHT_NONE;
+    size_t n = thought_start_tail_of(prompt, tail);
+    if (thought_start_ends_with(tail, n, format->mark))
         return THOUGHT_OPEN;
-    return ends_with(tail, n, format->end_mark) ? THOUGHT_NONE : THOUGHT_MAYBE;
+    return thought_start_ends_with(tail, n, format->end_mark) ? THOUGHT_NONE : THOUGHT_MAYBE;
 }

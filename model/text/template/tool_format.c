@@ -18,7 +18,7 @@ static bool tool_format_has(struct span text, const char *part) {
     return text.n > 0 && memmem(text.bytes, text.n, part, strlen(part)) != NULL;
 }
 
-static bool writes(struct span template_text, const struct tool_format *format) {
+static bool tool_format_writes(struct span template_text, const struct tool_format *format) {
     for (const char *const *sign = format->signs; *sign; sign++)
         if (!tool_format_has(template_text, *sign))
             return false;
@@ -31,7 +31,7 @@ static bool writes(struct span template_text, const struct tool_format *format) 
 const struct tool_format *tool_format_of(struct span template_text) {
     const struct tool_format *format;
     for (size_t i = 0; (format = tool_format_nth(i)) != NULL; i++)
-        if (writes(template_text, format))
+        if (tool_format_writes(template_text, format))
             return format;
     return NULL;
 }

@@ -9,7 +9,7 @@ _Static_assert(sizeof(struct detokenizer) <= 64, "kept once per stream");
 static const char replacement[] = "\xef\xbf\xbd";
 
 /* How many bytes at the front, where no valid character begins, one U+FFFD stands for. */
-static size_t bad_length(const char *bytes, size_t n) {
+static size_t detokenize_bad_length(const char *bytes, size_t n) {
     for (unsigned length = 3; length > 1; length--)
         if (length <= n && utf8_cut_tail(bytes, length) == length)
             return length;
@@ -18,7 +18,7 @@ static size_t bad_length(const char *bytes, size_t n) {
 
 /* Writes whole characters and replacements, for `each` bad byte one; returns where a cut character
  * at the end begins. */
-static size_t write_text(const char *bytes, size_t n, bool each, struct buf *out) {
+static size_t detokenize_write_text(const char *bytes, size_t n, bool each, struct buf *out) {
     size_t at = 0;
     while (at < n) {
         size_t n_valid = utf8_valid_prefix(bytes + at, n - at);
@@ -26,7 +26,7 @@ static size_t write_text(const char *bytes, size_t n, bool each, struct buf *out
         at += n_valid;
         if (at == n)
             break;
-        size_t n_bad = bad_length(bytes + at, n - at);
+        size_t n_bad = detokenize_bad_length(bytes + at, n - at);
         /* Bytes that reach the end and could go on wait for the next token. */
         if (at + n_bad == n && utf8_cut_tail(bytes + at, n_bad) == n_bad)
             break;
@@ -39,8 +39,8 @@ static size_t write_text(const char *bytes, size_t n, bool each, struct buf *out
 
 /* The first token without any of the characters that stand for blanks, as Metaspace decoders show
  * it. */
-static struct span bare_token(const struct tokenizer *tokenizer, uint32_t id,
-                              char bytes[VOCABULARY_BYTES_MAX]) {
+static struct span detokenize_bare_token(const struct tokenizer *tokenizer, uint32_t id,
+                                         char bytes[VOCABULARY_BYTES_MAX]) {
     const struct tokenizer_head *head = &tokenizer->head;
     struct span spelled = vocabulary_bytes(&tokenizer->vocabulary, id);
     size_t n = 0;
@@ -58,8 +58,8 @@ static struct span bare_token(const struct tokenizer *tokenizer, uint32_t id,
 
 /* Takes from the front what the head says; across tokens, since the first ones may be
  * all blanks. */
-static struct span strip_front(struct detokenizer *detokenizer, const struct tokenizer_head *head,
-                               struct span token) {
+static struct span detokenize_strip_front(struct detokenizer *detokenizer,
+                                          const struct tokenizer_head *head, struct span token) {
     while (!detokenizer->is_past_head && token.n > 0) {
         bool stands = !head->is_bare && detokenizer->n_stripped < head->n_times &&
                       detokenizer->n_held == 0 && token.n >= head->n_strip &&
@@ -85,17 +85,17 @@ enum status detokenizer_push(struct detokenizer *detokenizer, const struct token
         return tokenizer->kind->show(detokenizer, tokenizer, id, out);
     if (detokenizer->skip_special && tokenizer_is_special(tokenizer, id))
         return STATUS_OK;
-    struct span token =
-        detokenizer->begun ? tokenizer_bytes(tokenizer, id) : bare_token(tokenizer, id, bare);
+    struct span token = detokenizer->begun ? tokenizer_bytes(tokenizer, id)
+                                           : detokenize_bare_token(tokenizer, id, bare);
     detokenizer->begun = true;
-    token = strip_front(detokenizer, &tokenizer->head, token);
+    token = detokenize_strip_front(detokenizer, &tokenizer->head, token);
     size_t n = detokenizer->n_held;
     memcpy(bytes, detokenizer->held, n);
     if (token.n > 0)
         memcpy(bytes + n, token.bytes, token.n);
     n += token.n;
     detokenizer->replaces_each = tokenizer->head.replaces_each;
-    size_t at = write_text(bytes, n, detokenizer->replaces_each, out);
+    size_t at = detokenize_write_text(bytes, n, detokenizer->replaces_each, out);
     detokenizer->n_held = (uint8_t)(n - at);
     memcpy(detokenizer->held, bytes + at, n - at);
     return buf_status(out);

@@ -42,7 +42,7 @@ void tokenizer_scratch_free(struct tokenizer_scratch *scratch) {
     free(scratch);
 }
 
-static void scratch_trim(struct tokenizer_scratch *scratch) {
+static void tokenizer_scratch_trim(struct tokenizer_scratch *scratch) {
     normalize_scratch_trim(&scratch->normalize);
     pretokenize_scratch_trim(&scratch->pretokenize);
     bpe_scratch_trim(&scratch->bpe);
@@ -56,13 +56,14 @@ struct merging {
     struct ids *ids;
 };
 
-static enum status merge_piece(void *context, struct span piece) {
+static enum status tokenizer_merge_piece(void *context, struct span piece) {
     const struct merging *merging = context;
     return bpe_encode(merging->bpe, merging->scratch, piece, merging->ids);
 }
 
-static enum status encode_bpe(const struct tokenizer *tokenizer, struct tokenizer_scratch *scratch,
-                              struct span text, bool at_start, struct ids *ids) {
+static enum status tokenizer_encode_bpe(const struct tokenizer *tokenizer,
+                                        struct tokenizer_scratch *scratch, struct span text,
+                                        bool at_start, struct ids *ids) {
     struct merging merging = {&tokenizer->bpe, &scratch->bpe, ids};
     struct special_match match;
     struct span rest;
@@ -76,30 +77,32 @@ static enum status encode_bpe(const struct tokenizer *tokenizer, struct tokenize
          at = match.next) {
         struct span before = {rest.bytes + done, match.begin > done ? match.begin - done : 0};
         TRY(pretokenize(&tokenizer->pretokenizer, &scratch->pretokenize, before,
-                        at_start && done == 0, merge_piece, &merging));
+                        at_start && done == 0, tokenizer_merge_piece, &merging));
         TRY(ids_push(ids, match.id));
         done = match.end;
     }
     rest = (struct span){rest.bytes + done, rest.n - done};
     return pretokenize(&tokenizer->pretokenizer, &scratch->pretokenize, rest, at_start && done == 0,
-                       merge_piece, &merging);
+                       tokenizer_merge_piece, &merging);
 }
 
-static uint32_t reach_bpe(const struct tokenizer *tokenizer, uint32_t begin) {
+static uint32_t tokenizer_reach_bpe(const struct tokenizer *tokenizer, uint32_t begin) {
     return bpe_reach(&tokenizer->bpe, begin);
 }
 
-static void limit_bpe(struct tokenizer *tokenizer, uint32_t n) {
+static void tokenizer_limit_bpe(struct tokenizer *tokenizer, uint32_t n) {
     bpe_limit(&tokenizer->bpe, n);
 }
 
-const struct tokenizer_kind tokenizer_kind_bpe = {
-    .name = "bpe", .encode = encode_bpe, .reach = reach_bpe, .limit = limit_bpe};
+const struct tokenizer_kind tokenizer_kind_bpe = {.name = "bpe",
+                                                  .encode = tokenizer_encode_bpe,
+                                                  .reach = tokenizer_reach_bpe,
+                                                  .limit = tokenizer_limit_bpe};
 
 /* Cuts the special tokens out of the text and encodes what lies between. */
-static enum status encode_between(const struct tokenizer *tokenizer,
-                                  struct tokenizer_scratch *scratch, struct span text,
-                                  bool at_start, struct ids *ids) {
+static enum status tokenizer_encode_between(const struct tokenizer *tokenizer,
+                                            struct tokenizer_scratch *scratch, struct span text,
+                                            bool at_start, struct ids *ids) {
     const bool control = scratch->parses_special;
     struct special_match match;
     size_t done = 0;
@@ -118,8 +121,8 @@ static enum status encode_between(const struct tokenizer *tokenizer,
     return tokenizer->kind->encode(tokenizer, scratch, rest, at_start && done == 0, ids);
 }
 
-static enum status check_text(const struct tokenizer *tokenizer, struct span text,
-                              const struct ids *ids, struct error *error) {
+static enum status tokenizer_check_text(const struct tokenizer *tokenizer, struct span text,
+                                        const struct ids *ids, struct error *error) {
     if (text.n > TOKENIZER_TEXT_MAX)
         return error_set(error, STATUS_LIMIT, "the text has %zu bytes, at most %zu are read",
                          text.n, TOKENIZER_TEXT_MAX);
@@ -135,14 +138,14 @@ static enum status check_text(const struct tokenizer *tokenizer, struct span tex
     return STATUS_OK;
 }
 
-static enum status push_ends(const struct tokenizer_ends *ends, struct ids *ids) {
+static enum status tokenizer_push_ends(const struct tokenizer_ends *ends, struct ids *ids) {
     for (uint32_t i = 0; i < ends->n; i++)
         TRY(ids_push(ids, ends->ids[i]));
     return STATUS_OK;
 }
 
 enum status tokenizer_begin(const struct tokenizer *tokenizer, struct ids *ids) {
-    return push_ends(&tokenizer->before, ids);
+    return tokenizer_push_ends(&tokenizer->before, ids);
 }
 
 enum status tokenizer_encode(const struct tokenizer *tokenizer, struct tokenizer_scratch *scratch,
@@ -152,18 +155,18 @@ enum status tokenizer_encode(const struct tokenizer *tokenizer, struct tokenizer
     bool at_start = (flags & TOKENIZER_CONTINUES) == 0;
     size_t n_before = ids->n;
     enum status status = STATUS_OK;
-    TRY(check_text(tokenizer, text, ids, error));
+    TRY(tokenizer_check_text(tokenizer, text, ids, error));
     if (flags & TOKENIZER_ADD_BOS)
         status = tokenizer_begin(tokenizer, ids);
     scratch->parses_special = control;
     regex_scratch_begin(&scratch->pretokenize.regex);
     if (status == STATUS_OK && (control || tokenizer->vocabulary.has_user_defined))
-        status = encode_between(tokenizer, scratch, text, at_start, ids);
+        status = tokenizer_encode_between(tokenizer, scratch, text, at_start, ids);
     else if (status == STATUS_OK)
         status = tokenizer->kind->encode(tokenizer, scratch, text, at_start, ids);
     if (status == STATUS_OK && (flags & TOKENIZER_ADD_BOS))
-        status = push_ends(&tokenizer->behind, ids);
-    scratch_trim(scratch);
+        status = tokenizer_push_ends(&tokenizer->behind, ids);
+    tokenizer_scratch_trim(scratch);
     if (status == STATUS_OK)
         return STATUS_OK;
     bool full = ids->limit && ids->n == ids->limit;

@@ -9,17 +9,17 @@
 #define N_NAMED 4u /* tokens that a remark names */
 
 /* Those without text are gaps of the files. */
-static uint32_t count_beyond(const struct vocabulary *vocabulary, uint32_t n_rows) {
+static uint32_t tokenizer_count_beyond(const struct vocabulary *vocabulary, uint32_t n_rows) {
     uint32_t n = 0;
     for (uint32_t id = n_rows; id < vocabulary->n_tokens; id++)
         n += vocabulary_bytes(vocabulary, id).n > 0;
     return n;
 }
 
-static void remark_tokens(const struct vocabulary *vocabulary, uint32_t n_rows,
-                          struct remarks *remarks) {
+static void tokenizer_remark_tokens(const struct vocabulary *vocabulary, uint32_t n_rows,
+                                    struct remarks *remarks) {
     char named[N_NAMED * 128] = "";
-    uint32_t n = count_beyond(vocabulary, n_rows);
+    uint32_t n = tokenizer_count_beyond(vocabulary, n_rows);
     uint32_t n_named = 0;
     size_t at = 0;
     if (n == 0) /* places without tokens */
@@ -39,8 +39,8 @@ static void remark_tokens(const struct vocabulary *vocabulary, uint32_t n_rows,
                 n, n > 1 ? "tokens" : "token", n > 1 ? "are" : "is", named);
 }
 
-static void drop_end(const struct vocabulary *vocabulary, uint32_t n_rows, uint32_t *id,
-                     const char *name, struct remarks *remarks) {
+static void tokenizer_drop_end(const struct vocabulary *vocabulary, uint32_t n_rows, uint32_t *id,
+                               const char *name, struct remarks *remarks) {
     if (*id == TOKEN_NONE || *id < n_rows)
         return;
     struct span text = vocabulary_bytes(vocabulary, *id);
@@ -50,9 +50,10 @@ static void drop_end(const struct vocabulary *vocabulary, uint32_t n_rows, uint3
     *id = TOKEN_NONE;
 }
 
-/* Of bos_token and eos_token drop_end() tells. */
-static void drop_ends(const struct tokenizer *tokenizer, uint32_t n_rows,
-                      struct tokenizer_ends *ends, const char *side, struct remarks *remarks) {
+/* Of bos_token and eos_token tokenizer_drop_end() tells. */
+static void tokenizer_drop_ends(const struct tokenizer *tokenizer, uint32_t n_rows,
+                                struct tokenizer_ends *ends, const char *side,
+                                struct remarks *remarks) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < ends->n; i++) {
         uint32_t id = ends->ids[i];
@@ -90,11 +91,11 @@ enum status tokenizer_limit(struct tokenizer *tokenizer, uint32_t n_rows, struct
     fingerprint_add(&fingerprint, tokenizer->fingerprint, sizeof tokenizer->fingerprint);
     fingerprint_add(&fingerprint, &n_rows, sizeof n_rows);
     fingerprint_end(&fingerprint, tokenizer->fingerprint);
-    remark_tokens(vocabulary, n_rows, remarks);
-    drop_ends(tokenizer, n_rows, &tokenizer->before, "before", remarks);
-    drop_ends(tokenizer, n_rows, &tokenizer->behind, "behind", remarks);
-    drop_end(vocabulary, n_rows, &tokenizer->bos_id, "bos_token", remarks);
-    drop_end(vocabulary, n_rows, &tokenizer->eos_id, "eos_token", remarks);
+    tokenizer_remark_tokens(vocabulary, n_rows, remarks);
+    tokenizer_drop_ends(tokenizer, n_rows, &tokenizer->before, "before", remarks);
+    tokenizer_drop_ends(tokenizer, n_rows, &tokenizer->behind, "behind", remarks);
+    tokenizer_drop_end(vocabulary, n_rows, &tokenizer->bos_id, "bos_token", remarks);
+    tokenizer_drop_end(vocabulary, n_rows, &tokenizer->eos_id, "eos_token", remarks);
     if (tokenizer->kind->limit)
         tokenizer->kind->limit(tokenizer, n_rows);
     vocabulary_limit(&tokenizer->vocabulary, n_rows);

@@ -7,13 +7,13 @@
 
 /* A word's character as Unicode's regular expressions (UTS 18) have it: a letter (or what counts as
  * one), a mark, a digit, a connector. */
-static bool is_word(uint32_t point) {
+static bool special_token_is_word(uint32_t point) {
     utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)point);
     return (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_NL) ||
            category == UTF8PROC_CATEGORY_PC || point == 0x200c || point == 0x200d;
 }
 
-static bool word_before(struct span text, size_t at) {
+static bool special_token_word_before(struct span text, size_t at) {
     uint32_t point;
     size_t begin = at;
     while (begin > 0) {
@@ -21,12 +21,14 @@ static bool word_before(struct span text, size_t at) {
         if (((unsigned char)text.bytes[begin] & 0xc0) != 0x80)
             break;
     }
-    return at > 0 && utf8_decode(text.bytes + begin, at - begin, &point) > 0 && is_word(point);
+    return at > 0 && utf8_decode(text.bytes + begin, at - begin, &point) > 0 &&
+           special_token_is_word(point);
 }
 
-static bool word_behind(struct span text, size_t at) {
+static bool special_token_word_behind(struct span text, size_t at) {
     uint32_t point;
-    return at < text.n && utf8_decode(text.bytes + at, text.n - at, &point) > 0 && is_word(point);
+    return at < text.n && utf8_decode(text.bytes + at, text.n - at, &point) > 0 &&
+           special_token_is_word(point);
 }
 
 struct search {
@@ -34,20 +36,20 @@ struct search {
     bool control;
 };
 
-static bool accept(const void *context, uint32_t id) {
+static bool special_token_accept(const void *context, uint32_t id) {
     const struct search *search = context;
     return id < search->vocabulary->n_tokens &&
            (search->control || search->vocabulary->kinds[id] == TOKEN_USER_DEFINED);
 }
 
-static uint32_t match_at(const struct tokenizer *tokenizer, struct span text, size_t at,
-                         bool control, bool normalized, size_t *length) {
+static uint32_t special_token_match_at(const struct tokenizer *tokenizer, struct span text,
+                                       size_t at, bool control, bool normalized, size_t *length) {
     struct search search = {&tokenizer->vocabulary, control};
     if (!normalized)
         return vocabulary_match_special(&tokenizer->vocabulary, text.bytes + at, text.n - at,
                                         control, length);
-    return trie_match(&tokenizer->normalized_specials, text.bytes + at, text.n - at, accept,
-                      &search, length);
+    return trie_match(&tokenizer->normalized_specials, text.bytes + at, text.n - at,
+                      special_token_accept, &search, length);
 }
 
 bool tokenizer_next_special(const struct tokenizer *tokenizer, struct span text, size_t done,
@@ -56,14 +58,15 @@ bool tokenizer_next_special(const struct tokenizer *tokenizer, struct span text,
         return false;
     while (at < text.n) {
         size_t length = 0;
-        uint32_t id = match_at(tokenizer, text, at, control, normalized, &length);
+        uint32_t id = special_token_match_at(tokenizer, text, at, control, normalized, &length);
         if (id == TOKEN_NONE) {
             at++;
             continue;
         }
         uint8_t flags = tokenizer->vocabulary.flags[id];
         size_t end = at + length;
-        if ((flags & TOKEN_SINGLE_WORD) && (word_before(text, at) || word_behind(text, end))) {
+        if ((flags & TOKEN_SINGLE_WORD) &&
+            (special_token_word_before(text, at) || special_token_word_behind(text, end))) {
             at = end;
             continue;
         }

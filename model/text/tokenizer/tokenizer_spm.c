@@ -9,12 +9,12 @@
 static const char replacement[] = "\xef\xbf\xbd";
 
 /* Bytes that never became a character are replaced one by one. */
-static void end_bytes(struct detokenizer *detokenizer, struct buf *out) {
+static void tokenizer_spm_end_bytes(struct detokenizer *detokenizer, struct buf *out) {
     for (; detokenizer->n_held > 0; detokenizer->n_held--)
         buf_puts(out, replacement);
 }
 
-static void push_byte(struct detokenizer *detokenizer, char byte, struct buf *out) {
+static void tokenizer_spm_push_byte(struct detokenizer *detokenizer, char byte, struct buf *out) {
     char bytes[sizeof detokenizer->held + 1];
     size_t n = detokenizer->n_held;
     size_t at = 0;
@@ -37,8 +37,8 @@ static void push_byte(struct detokenizer *detokenizer, char byte, struct buf *ou
 
 /* The blank that encoding puts before a text is not part of it. Where encoding drops blanks at the
  * front, no piece at the front shows the one it begins with. */
-static bool loses_blank(struct detokenizer *detokenizer, const struct spm *spm,
-                        struct span spelled) {
+static bool tokenizer_spm_loses_blank(struct detokenizer *detokenizer, const struct spm *spm,
+                                      struct span spelled) {
     if (detokenizer->begun || !(spm->prefix || spm->squeezes))
         return false;
     bool is_blank = span_begins(spelled, SPM_BLANK);
@@ -47,12 +47,13 @@ static bool loses_blank(struct detokenizer *detokenizer, const struct spm *spm,
     return is_blank;
 }
 
-static enum status encode(const struct tokenizer *tokenizer, struct tokenizer_scratch *scratch,
-                          struct span text, bool at_start, struct ids *ids) {
+static enum status tokenizer_spm_encode(const struct tokenizer *tokenizer,
+                                        struct tokenizer_scratch *scratch, struct span text,
+                                        bool at_start, struct ids *ids) {
     return spm_encode(tokenizer->own, &tokenizer->vocabulary, &scratch->spm, text, at_start, ids);
 }
 
-static void close_own(struct tokenizer *tokenizer) {
+static void tokenizer_spm_close_own(struct tokenizer *tokenizer) {
     spm_fini(tokenizer->own);
     free(tokenizer->own);
     tokenizer->own = NULL;
@@ -68,17 +69,17 @@ static enum status tokenizer_spm_show(struct detokenizer *detokenizer,
     bool is_special = tokenizer_is_special(tokenizer, id);
     size_t n_before = out->n;
     if (kind == TOKEN_BYTE) {
-        push_byte(detokenizer, text.bytes[0], out);
+        tokenizer_spm_push_byte(detokenizer, text.bytes[0], out);
         detokenizer->begun = true;
         detokenizer->replaces_each = true;
         return buf_status(out);
     }
-    end_bytes(detokenizer, out);
+    tokenizer_spm_end_bytes(detokenizer, out);
     if (is_special && detokenizer->skip_special)
         return buf_status(out);
     if (kind == TOKEN_UNKNOWN)
         text = (struct span){spm->unk_surface, spm->n_unk_surface};
-    else if (!is_special && loses_blank(detokenizer, spm, spelled))
+    else if (!is_special && tokenizer_spm_loses_blank(detokenizer, spm, spelled))
         text = (struct span){text.bytes + 1, text.n - 1};
     buf_append(out, text.bytes, text.n);
     detokenizer->begun = detokenizer->begun || out->n > n_before;
@@ -86,7 +87,7 @@ static enum status tokenizer_spm_show(struct detokenizer *detokenizer,
 }
 
 /* Unused pieces, too, decide what becomes of a text: longer ones are joined from them. */
-static uint32_t reach(const struct tokenizer *tokenizer, uint32_t begin) {
+static uint32_t tokenizer_spm_reach(const struct tokenizer *tokenizer, uint32_t begin) {
     const struct spm *spm = tokenizer->own;
     for (uint32_t id = begin; id < spm->n_pieces; id++) {
         uint8_t kind = tokenizer->vocabulary.kinds[id];
@@ -98,7 +99,7 @@ static uint32_t reach(const struct tokenizer *tokenizer, uint32_t begin) {
 }
 
 const struct tokenizer_kind tokenizer_kind_spm = {.name = "sentencepiece",
-                                                  .encode = encode,
-                                                  .close = close_own,
-                                                  .reach = reach,
+                                                  .encode = tokenizer_spm_encode,
+                                                  .close = tokenizer_spm_close_own,
+                                                  .reach = tokenizer_spm_reach,
                                                   .show = tokenizer_spm_show};

@@ -24,7 +24,8 @@ static struct safetensors *safetensors_of(const struct checkpoint *checkpoint) {
 }
 
 /* Three samples of each of the tensors: reading all bytes would cost as much as loading them. */
-static void hash_samples(const struct checkpoint *checkpoint, struct fingerprint *fingerprint) {
+static void checkpoint_hash_samples(const struct checkpoint *checkpoint,
+                                    struct fingerprint *fingerprint) {
     const struct tensor *tensor;
     for (uint32_t i = 0; (tensor = checkpoint->kind->nth(checkpoint, i)); i++) {
         const unsigned char *data = tensor->data;
@@ -47,7 +48,7 @@ static void gguf_member_hash(const struct checkpoint *checkpoint, struct fingerp
         fingerprint_add(fingerprint, &part->n_bytes, sizeof part->n_bytes);
         fingerprint_add(fingerprint, part->bytes, part->data_offset);
     }
-    hash_samples(checkpoint, fingerprint);
+    checkpoint_hash_samples(checkpoint, fingerprint);
 }
 
 static void safetensors_member_hash(const struct checkpoint *checkpoint,
@@ -58,7 +59,7 @@ static void safetensors_member_hash(const struct checkpoint *checkpoint,
         fingerprint_add(fingerprint, &file->n_bytes, sizeof file->n_bytes);
         fingerprint_add(fingerprint, file->bytes, file->data_offset);
     }
-    hash_samples(checkpoint, fingerprint);
+    checkpoint_hash_samples(checkpoint, fingerprint);
 }
 
 static void gguf_member_close(struct checkpoint *checkpoint) {

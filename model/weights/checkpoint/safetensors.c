@@ -18,17 +18,17 @@
 #define SUFFIX     ".safetensors"
 
 /* File names of a folder. */
-struct names {
+struct tensor_names {
     char (*at)[NAME_MAX + 1]; /* owned (n) */
     uint32_t n;
 };
 
-static struct map_key hash_name(const struct safetensors *files, const char *name) {
+static struct map_key safetensors_hash_name(const struct safetensors *files, const char *name) {
     XXH128_hash_t hash = XXH3_128bits_withSeed(name, strlen(name), files->seed);
     return (struct map_key){.hi = hash.high64, .lo = hash.low64};
 }
 
-static struct safetensors *new_files(uint32_t n_files) {
+static struct safetensors *safetensors_new_files(uint32_t n_files) {
     struct safetensors *files = calloc(1, sizeof *files);
     struct safetensors_file *each = calloc(n_files, sizeof *each);
     if (!files || !each) {
@@ -40,20 +40,20 @@ static struct safetensors *new_files(uint32_t n_files) {
     return files;
 }
 
-static void name_file(struct safetensors_file *file, const char *path) {
+static void safetensors_name_file(struct safetensors_file *file, const char *path) {
     size_t n = strlen(path);
     size_t cut = n < sizeof file->name ? 0 : n - (sizeof file->name - 1);
     memcpy(file->name, path + cut, n - cut);
 }
 
 /* A name that is there twice, in one shard or two, would make the model depend on their order. */
-static enum status index_tensors(struct safetensors *files, struct error *error) {
+static enum status safetensors_index_tensors(struct safetensors *files, struct error *error) {
     if (map_init(&files->by_name, files->n_tensors + 1, files->seed) != STATUS_OK)
         return error_set(error, STATUS_NOMEM, "%s: no memory for its header", files->files[0].name);
     for (uint32_t i = 0; i < files->n_tensors; i++) {
         uint32_t earlier;
         const char *name = files->tensors[i].name;
-        struct map_key key = hash_name(files, name);
+        struct map_key key = safetensors_hash_name(files, name);
         if (map_get(&files->by_name, key, &earlier) == STATUS_OK)
             return error_field(error, STATUS_CORRUPT, name, "%s: tensor %s is in %s too",
                                files->files[files->file_of[i]].name, name,
@@ -65,15 +65,15 @@ static enum status index_tensors(struct safetensors *files, struct error *error)
 
 enum status safetensors_parse(const void *bytes, size_t n, const char *name,
                               struct safetensors **opened, struct error *error) {
-    struct safetensors *files = new_files(1);
+    struct safetensors *files = safetensors_new_files(1);
     if (!files)
         return error_set(error, STATUS_NOMEM, "%s: no memory", name);
-    name_file(&files->files[0], name);
+    safetensors_name_file(&files->files[0], name);
     files->files[0].bytes = bytes;
     files->files[0].n_bytes = n;
     enum status status = safetensors_read_header(files, 0, error);
     if (status == STATUS_OK)
-        status = index_tensors(files, error);
+        status = safetensors_index_tensors(files, error);
     if (status != STATUS_OK)
         safetensors_close(files);
     else
@@ -81,28 +81,29 @@ enum status safetensors_parse(const void *bytes, size_t n, const char *name,
     return status;
 }
 
-static enum status open_one(struct safetensors *files, uint32_t index, const char *path,
-                            struct error *error) {
+static enum status safetensors_open_one(struct safetensors *files, uint32_t index, const char *path,
+                                        struct error *error) {
     struct safetensors_file *file = &files->files[index];
-    name_file(file, path);
+    safetensors_name_file(file, path);
     TRY(file_map(path, &file->map, error));
     file->bytes = file->map.bytes;
     file->n_bytes = file->map.n_bytes;
     return safetensors_read_header(files, index, error);
 }
 
-static enum status open_shards(struct safetensors *files, const char *folder,
-                               const struct names *names, struct error *error) {
+static enum status safetensors_open_shards(struct safetensors *files, const char *folder,
+                                           const struct tensor_names *names, struct error *error) {
     char path[PATH_MAX];
     for (uint32_t i = 0; i < names->n; i++) {
         if (snprintf(path, sizeof path, "%s/%s", folder, names->at[i]) >= (int)sizeof path)
             return error_set(error, STATUS_LIMIT, "%s: the path is too long", names->at[i]);
-        TRY(open_one(files, i, path, error));
+        TRY(safetensors_open_one(files, i, path, error));
     }
-    return index_tensors(files, error);
+    return safetensors_index_tensors(files, error);
 }
 
-static enum status add_name(struct names *names, const char *name, struct error *error) {
+static enum status safetensors_add_name(struct tensor_names *names, const char *name,
+                                        struct error *error) {
     for (uint32_t i = names->n; i-- > 0;)
         if (strcmp(names->at[i], name) == 0)
             return STATUS_OK;
@@ -118,13 +119,13 @@ static enum status add_name(struct names *names, const char *name, struct error 
 }
 
 /* Shards lie beside the index: a path in it could lead anywhere. */
-static bool is_plain(const char *name) {
+static bool safetensors_is_plain(const char *name) {
     return name[0] != '.' && !strchr(name, '/') && strlen(name) <= NAME_MAX &&
            span_ends(span_of(name), SUFFIX);
 }
 
-static enum status names_of_index(const json_t *weight_map, const char *path, struct names *names,
-                                  struct error *error) {
+static enum status safetensors_names_of_index(const json_t *weight_map, const char *path,
+                                              struct tensor_names *names, struct error *error) {
     const char *tensor;
     json_t *value;
     if (!json_is_object(weight_map) || json_object_size(weight_map) == 0)
@@ -132,19 +133,21 @@ static enum status names_of_index(const json_t *weight_map, const char *path, st
                            "%s: weight_map is not an object of tensors and files", path);
     json_object_foreach((json_t *)(uintptr_t)weight_map, tensor, value) {
         const char *name = json_string_value(value);
-        if (!name || !is_plain(name))
+        if (!name || !safetensors_is_plain(name))
             return error_field(
                 error, STATUS_CORRUPT, "weight_map",
                 "%s: weight_map.%.100s is not the name of a .safetensors file in its folder", path,
                 tensor);
-        TRY(add_name(names, name, error));
+        TRY(safetensors_add_name(names, name, error));
     }
     return STATUS_OK;
 }
 
 /* What the index promises must be there, in the shard it says. */
-static enum status check_index(const struct safetensors *files, const struct names *names,
-                               const json_t *weight_map, const char *path, struct error *error) {
+static enum status safetensors_check_index(const struct safetensors *files,
+                                           const struct tensor_names *names,
+                                           const json_t *weight_map, const char *path,
+                                           struct error *error) {
     const char *tensor;
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)weight_map, tensor, value) {
@@ -158,31 +161,33 @@ static enum status check_index(const struct safetensors *files, const struct nam
     return STATUS_OK;
 }
 
-static enum status open_index(const char *folder, const char *path, struct names *names,
-                              struct safetensors **files, struct error *error) {
+static enum status safetensors_open_index(const char *folder, const char *path,
+                                          struct tensor_names *names, struct safetensors **files,
+                                          struct error *error) {
     static const struct json_limits limits = {
         .n_bytes = 32u << 20, .depth = 3, .n_values = SAFETENSORS_TENSORS_MAX + 64};
     json_t *index;
     TRY(json_text_load(path, &limits, &index, error));
     const json_t *weight_map = json_object_get(index, "weight_map");
-    enum status status = names_of_index(weight_map, path, names, error);
-    if (status == STATUS_OK && !(*files = new_files(names->n)))
+    enum status status = safetensors_names_of_index(weight_map, path, names, error);
+    if (status == STATUS_OK && !(*files = safetensors_new_files(names->n)))
         status = error_set(error, STATUS_NOMEM, "%s: no memory", path);
     if (status == STATUS_OK)
-        status = open_shards(*files, folder, names, error);
+        status = safetensors_open_shards(*files, folder, names, error);
     if (status == STATUS_OK)
-        status = check_index(*files, names, weight_map, path, error);
+        status = safetensors_check_index(*files, names, weight_map, path, error);
     json_decref(index);
     return status;
 }
 
-static int compare_names(const void *a, const void *b) {
+static int safetensors_compare_names(const void *a, const void *b) {
     return strcmp(a, b);
 }
 
 /* Shards say how many there are (x-00001-of-00003.safetensors): without an index this alone shows
  * that one is missing. */
-static enum status check_count(const char *folder, const struct names *names, struct error *error) {
+static enum status safetensors_check_count(const char *folder, const struct tensor_names *names,
+                                           struct error *error) {
     for (uint32_t i = 0; i < names->n; i++) {
         struct part_name shard;
         char wanted[NAME_MAX + 1];
@@ -191,48 +196,49 @@ static enum status check_count(const char *folder, const struct names *names, st
         snprintf(wanted, sizeof wanted, "%s", names->at[i]);
         for (uint32_t n = 1; n <= shard.count && n <= SAFETENSORS_FILES_MAX; n++) {
             part_name_set(wanted, &shard, n);
-            if (!bsearch(wanted, names->at, names->n, sizeof *names->at, compare_names))
+            if (!bsearch(wanted, names->at, names->n, sizeof *names->at, safetensors_compare_names))
                 return error_passing(error, STATUS_NOT_FOUND, "%s: %s is missing", folder, wanted);
         }
     }
     return STATUS_OK;
 }
 
-static bool is_pickle(const char *name) {
+static bool safetensors_is_pickle(const char *name) {
     struct span text = span_of(name);
     return span_ends(text, ".bin") || span_ends(text, ".pt") || span_ends(text, ".pth");
 }
 
 /* *pickle becomes the name of the first file of pickles, if there is one. */
-static enum status list_folder(const char *folder, struct names *names, char pickle[NAME_MAX + 1],
-                               struct error *error) {
+static enum status safetensors_list_folder(const char *folder, struct tensor_names *names,
+                                           char pickle[NAME_MAX + 1], struct error *error) {
     DIR *listing = opendir(folder);
     int number = errno;
     enum status status = STATUS_OK;
     if (!listing)
         return error_errno(error, STATUS_IO, number, "%s: cannot list it", folder);
     for (struct dirent *entry; status == STATUS_OK && (entry = readdir(listing));) {
-        if (is_plain(entry->d_name))
-            status = add_name(names, entry->d_name, error);
-        if (is_pickle(entry->d_name) && (!pickle[0] || strcmp(entry->d_name, pickle) < 0))
+        if (safetensors_is_plain(entry->d_name))
+            status = safetensors_add_name(names, entry->d_name, error);
+        if (safetensors_is_pickle(entry->d_name) &&
+            (!pickle[0] || strcmp(entry->d_name, pickle) < 0))
             snprintf(pickle, NAME_MAX + 1, "%s", entry->d_name);
     }
     closedir(listing);
     if (names->n > 0)
-        qsort(names->at, names->n, sizeof *names->at, compare_names);
+        qsort(names->at, names->n, sizeof *names->at, safetensors_compare_names);
     return status;
 }
 
-static enum status open_folder(const char *folder, struct names *names, struct safetensors **files,
-                               struct error *error) {
+static enum status safetensors_open_folder(const char *folder, struct tensor_names *names,
+                                           struct safetensors **files, struct error *error) {
     char path[PATH_MAX];
     char pickle[NAME_MAX + 1] = "";
     if (file_is_there(folder, INDEX_NAME, path, sizeof path))
-        return open_index(folder, path, names, files, error);
+        return safetensors_open_index(folder, path, names, files, error);
     if (file_is_there(folder, "model.safetensors", path, sizeof path))
-        TRY(add_name(names, "model.safetensors", error));
+        TRY(safetensors_add_name(names, "model.safetensors", error));
     else
-        TRY(list_folder(folder, names, pickle, error));
+        TRY(safetensors_list_folder(folder, names, pickle, error));
     if (names->n == 0 && pickle[0])
         return error_set(
             error, STATUS_UNSUPPORTED,
@@ -243,24 +249,24 @@ static enum status open_folder(const char *folder, struct names *names, struct s
             folder, pickle);
     if (names->n == 0)
         return error_passing(error, STATUS_NOT_FOUND, "%s: no .safetensors file", folder);
-    TRY(check_count(folder, names, error));
-    if (!(*files = new_files(names->n)))
+    TRY(safetensors_check_count(folder, names, error));
+    if (!(*files = safetensors_new_files(names->n)))
         return error_set(error, STATUS_NOMEM, "%s: no memory", folder);
-    return open_shards(*files, folder, names, error);
+    return safetensors_open_shards(*files, folder, names, error);
 }
 
 enum status safetensors_open(const char *path, struct safetensors **opened, struct error *error) {
     struct safetensors *files = NULL;
-    struct names names = {0};
+    struct tensor_names names = {0};
     enum status status;
     if (file_is_folder(path)) {
-        status = open_folder(path, &names, &files, error);
-    } else if (!(files = new_files(1))) {
+        status = safetensors_open_folder(path, &names, &files, error);
+    } else if (!(files = safetensors_new_files(1))) {
         status = error_set(error, STATUS_NOMEM, "%s: no memory", path);
     } else {
-        status = open_one(files, 0, path, error);
+        status = safetensors_open_one(files, 0, path, error);
         if (status == STATUS_OK)
-            status = index_tensors(files, error);
+            status = safetensors_index_tensors(files, error);
     }
     free(names.at);
     if (status != STATUS_OK)
@@ -272,7 +278,7 @@ enum status safetensors_open(const char *path, struct safetensors **opened, stru
 
 const struct tensor *safetensors_find(const struct safetensors *files, const char *name) {
     uint32_t index;
-    if (map_get(&files->by_name, hash_name(files, name), &index) != STATUS_OK)
+    if (map_get(&files->by_name, safetensors_hash_name(files, name), &index) != STATUS_OK)
         return NULL;
     return strcmp(files->tensors[index].name, name) == 0 ? &files->tensors[index] : NULL;
 }

@@ -51,44 +51,48 @@ struct safetensors_header_reader {
     struct error *error;
 };
 
-static enum status header_fail(const struct safetensors_header_reader *reader, enum status status,
-                               const char *name, const char *what) {
+static enum status safetensors_header_fail(const struct safetensors_header_reader *reader,
+                                           enum status status, const char *name, const char *what) {
     return error_field(reader->error, status, name, "%s: tensor %.128s: %s", reader->file->name,
                        name, what);
 }
 
-static bool is_size(const json_t *value, uint64_t *size) {
+static bool safetensors_is_size(const json_t *value, uint64_t *size) {
     if (!json_is_integer(value) || json_integer_value(value) < 0)
         return false;
     *size = (uint64_t)json_integer_value(value);
     return true;
 }
 
-static enum status read_shape(const struct safetensors_header_reader *reader, const json_t *shape,
-                              struct tensor *tensor, uint64_t *n_items) {
+static enum status safetensors_read_shape(const struct safetensors_header_reader *reader,
+                                          const json_t *shape, struct tensor *tensor,
+                                          uint64_t *n_items) {
     size_t n_dims = json_array_size(shape);
     if (!json_is_array(shape))
-        return header_fail(reader, STATUS_CORRUPT, tensor->name, "shape is not a list");
+        return safetensors_header_fail(reader, STATUS_CORRUPT, tensor->name, "shape is not a list");
     if (n_dims > TENSOR_DIMS_MAX)
-        return header_fail(reader, STATUS_LIMIT, tensor->name, "more than 4 dimensions");
+        return safetensors_header_fail(reader, STATUS_LIMIT, tensor->name,
+                                       "more than 4 dimensions");
     /* A scalar counts as a vector of one. */
     tensor->n_dims = n_dims ? (uint32_t)n_dims : 1;
     *n_items = 1;
     for (size_t i = 0; i < TENSOR_DIMS_MAX; i++) {
         tensor->shape[i] = 1;
-        if (i < n_dims && !is_size(json_array_get(shape, i), &tensor->shape[i]))
-            return header_fail(reader, STATUS_CORRUPT, tensor->name, "shape holds no whole number");
+        if (i < n_dims && !safetensors_is_size(json_array_get(shape, i), &tensor->shape[i]))
+            return safetensors_header_fail(reader, STATUS_CORRUPT, tensor->name,
+                                           "shape holds no whole number");
         if (!checked_mul(*n_items, tensor->shape[i], n_items))
-            return header_fail(reader, STATUS_CORRUPT, tensor->name,
-                               "the product of its shape overflows");
+            return safetensors_header_fail(reader, STATUS_CORRUPT, tensor->name,
+                                           "the product of its shape overflows");
     }
     return STATUS_OK;
 }
 
-static enum status read_dtype(const struct safetensors_header_reader *reader, const json_t *dtype,
-                              struct tensor *tensor, uint32_t *item_bytes) {
+static enum status safetensors_read_dtype(const struct safetensors_header_reader *reader,
+                                          const json_t *dtype, struct tensor *tensor,
+                                          uint32_t *item_bytes) {
     if (!json_is_string(dtype))
-        return header_fail(reader, STATUS_CORRUPT, tensor->name, "dtype is not text");
+        return safetensors_header_fail(reader, STATUS_CORRUPT, tensor->name, "dtype is not text");
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
         if (strcmp(json_string_value(dtype), dtypes[i].dtype) == 0) {
             tensor->format = dtypes[i].format;
@@ -101,34 +105,38 @@ static enum status read_dtype(const struct safetensors_header_reader *reader, co
                        json_string_value(dtype));
 }
 
-static enum status read_offsets(const struct safetensors_header_reader *reader,
-                                const json_t *offsets, struct safetensors_header_row *row) {
+static enum status safetensors_read_offsets(const struct safetensors_header_reader *reader,
+                                            const json_t *offsets,
+                                            struct safetensors_header_row *row) {
     const char *name = row->tensor.name;
     if (!json_is_array(offsets) || json_array_size(offsets) != 2 ||
-        !is_size(json_array_get(offsets, 0), &row->begin) ||
-        !is_size(json_array_get(offsets, 1), &row->end) || row->end < row->begin)
-        return header_fail(reader, STATUS_CORRUPT, name,
-                           "data_offsets are not a pair of a begin and an end");
+        !safetensors_is_size(json_array_get(offsets, 0), &row->begin) ||
+        !safetensors_is_size(json_array_get(offsets, 1), &row->end) || row->end < row->begin)
+        return safetensors_header_fail(reader, STATUS_CORRUPT, name,
+                                       "data_offsets are not a pair of a begin and an end");
     if (row->end > reader->file->n_bytes - reader->file->data_offset)
-        return header_fail(reader, STATUS_CORRUPT, name, "data_offsets reach past the file's end");
+        return safetensors_header_fail(reader, STATUS_CORRUPT, name,
+                                       "data_offsets reach past the file's end");
     return STATUS_OK;
 }
 
-static enum status read_row(const struct safetensors_header_reader *reader, const char *name,
-                            const json_t *value, struct safetensors_header_row *row) {
+static enum status safetensors_read_row(const struct safetensors_header_reader *reader,
+                                        const char *name, const json_t *value,
+                                        struct safetensors_header_row *row) {
     struct tensor *tensor = &row->tensor;
     uint64_t n_items = 0;
     uint32_t item_bytes = 0;
     size_t n = strlen(name);
     if (n == 0 || n > TENSOR_NAME_MAX)
-        return header_fail(reader, STATUS_LIMIT, name,
-                           "its name is empty or longer than 127 bytes");
+        return safetensors_header_fail(reader, STATUS_LIMIT, name,
+                                       "its name is empty or longer than 127 bytes");
     memcpy(tensor->name, name, n + 1);
     if (!json_is_object(value))
-        return header_fail(reader, STATUS_CORRUPT, name, "its description is not an object");
-    TRY(read_dtype(reader, json_object_get(value, "dtype"), tensor, &item_bytes));
-    TRY(read_shape(reader, json_object_get(value, "shape"), tensor, &n_items));
-    TRY(read_offsets(reader, json_object_get(value, "data_offsets"), row));
+        return safetensors_header_fail(reader, STATUS_CORRUPT, name,
+                                       "its description is not an object");
+    TRY(safetensors_read_dtype(reader, json_object_get(value, "dtype"), tensor, &item_bytes));
+    TRY(safetensors_read_shape(reader, json_object_get(value, "shape"), tensor, &n_items));
+    TRY(safetensors_read_offsets(reader, json_object_get(value, "data_offsets"), row));
     tensor->n_bytes = row->end - row->begin;
     uint64_t wanted;
     if (!checked_mul(n_items, item_bytes, &wanted) || wanted != tensor->n_bytes)
@@ -139,7 +147,7 @@ static enum status read_row(const struct safetensors_header_reader *reader, cons
     return STATUS_OK;
 }
 
-static int compare_rows(const void *a, const void *b) {
+static int safetensors_compare_rows(const void *a, const void *b) {
     const struct safetensors_header_row *left = a;
     const struct safetensors_header_row *right = b;
     if (left->begin != right->begin)
@@ -148,10 +156,10 @@ static int compare_rows(const void *a, const void *b) {
 }
 
 /* The format wants every byte of the data to belong to exactly one tensor. */
-static enum status check_places(const struct safetensors_header_reader *reader,
-                                struct safetensors_header_row *rows, uint32_t n) {
+static enum status safetensors_check_places(const struct safetensors_header_reader *reader,
+                                            struct safetensors_header_row *rows, uint32_t n) {
     uint64_t at = 0;
-    qsort(rows, n, sizeof *rows, compare_rows);
+    qsort(rows, n, sizeof *rows, safetensors_compare_rows);
     for (uint32_t i = 0; i < n; i++) {
         if (rows[i].begin < at)
             return error_field(reader->error, STATUS_CORRUPT, rows[i].tensor.name,
@@ -171,9 +179,9 @@ static enum status check_places(const struct safetensors_header_reader *reader,
     return STATUS_OK;
 }
 
-static enum status append(struct safetensors *files, uint32_t index,
-                          const struct safetensors_header_row *rows, uint32_t n,
-                          struct error *error) {
+static enum status safetensors_append(struct safetensors *files, uint32_t index,
+                                      const struct safetensors_header_row *rows, uint32_t n,
+                                      struct error *error) {
     uint32_t total = files->n_tensors + n;
     if (total > files->size) {
         uint32_t size = total + total / 2;
@@ -195,8 +203,8 @@ static enum status append(struct safetensors *files, uint32_t index,
     return STATUS_OK;
 }
 
-static enum status read_rows(struct safetensors *files, uint32_t index, json_t *header,
-                             struct error *error) {
+static enum status safetensors_read_rows(struct safetensors *files, uint32_t index, json_t *header,
+                                         struct error *error) {
     struct safetensors_header_reader reader = {.file = &files->files[index], .error = error};
     enum status status = STATUS_OK;
     const char *name;
@@ -212,14 +220,14 @@ static enum status read_rows(struct safetensors *files, uint32_t index, json_t *
     json_object_foreach(header, name, value) {
         if (strcmp(name, "__metadata__") == 0)
             continue;
-        status = read_row(&reader, name, value, &rows[n++]);
+        status = safetensors_read_row(&reader, name, value, &rows[n++]);
         if (status != STATUS_OK)
             break;
     }
     if (status == STATUS_OK)
-        status = check_places(&reader, rows, n);
+        status = safetensors_check_places(&reader, rows, n);
     if (status == STATUS_OK)
-        status = append(files, index, rows, n, error);
+        status = safetensors_append(files, index, rows, n, error);
     free(rows);
     return status;
 }
@@ -250,7 +258,7 @@ enum status safetensors_read_header(struct safetensors *files, uint32_t index,
     file->data_offset = 8 + n_header;
     struct span text = {(const char *)file->bytes + 8, (size_t)n_header};
     TRY(json_text_parse(text, file->name, &limits, &header, error));
-    enum status status = read_rows(files, index, header, error);
+    enum status status = safetensors_read_rows(files, index, header, error);
     json_decref(header);
     return status;
 }

@@ -5,7 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-static enum status in_range(const char *field, uint32_t value, uint32_t most, struct error *error) {
+static enum status config_in_range(const char *field, uint32_t value, uint32_t most,
+                                   struct error *error) {
     if (value == 0)
         return error_field(error, STATUS_INVALID, field, "%s is 0", field);
     if (value > most)
@@ -14,9 +15,9 @@ static enum status in_range(const char *field, uint32_t value, uint32_t most, st
     return STATUS_OK;
 }
 
-static enum status check_heads(const struct model_config *config, struct error *error) {
-    TRY(in_range("n_heads", config->n_heads, CONFIG_HEADS_MAX, error));
-    TRY(in_range("n_kv_heads", config->n_kv_heads, CONFIG_HEADS_MAX, error));
+static enum status config_check_heads(const struct model_config *config, struct error *error) {
+    TRY(config_in_range("n_heads", config->n_heads, CONFIG_HEADS_MAX, error));
+    TRY(config_in_range("n_kv_heads", config->n_kv_heads, CONFIG_HEADS_MAX, error));
     if (config->head_dim < CONFIG_HEAD_MIN || config->head_dim > CONFIG_HEAD_MAX ||
         config->head_dim % 2 != 0)
         return error_field(error, STATUS_UNSUPPORTED, "head_dim",
@@ -29,7 +30,7 @@ static enum status check_heads(const struct model_config *config, struct error *
     return STATUS_OK;
 }
 
-static enum status check_rope(const struct model_config *config, struct error *error) {
+static enum status config_check_rope(const struct model_config *config, struct error *error) {
     if (config->rope.layout == CONFIG_ROPE_NONE)
         return STATUS_OK;
     uint32_t dims = config->rope.dims;
@@ -43,20 +44,20 @@ static enum status check_rope(const struct model_config *config, struct error *e
     return STATUS_OK;
 }
 
-static enum status check_experts(const struct model_config *config, struct error *error) {
+static enum status config_check_experts(const struct model_config *config, struct error *error) {
     if (config->moe.n_experts == 0)
         return STATUS_OK;
-    TRY(in_range("n_experts", config->moe.n_experts, CONFIG_EXPERTS_MAX, error));
-    TRY(in_range("n_active", config->moe.n_active, config->moe.n_experts, error));
-    TRY(in_range("expert_dim", config->moe.expert_dim, CONFIG_FFN_MAX, error));
+    TRY(config_in_range("n_experts", config->moe.n_experts, CONFIG_EXPERTS_MAX, error));
+    TRY(config_in_range("n_active", config->moe.n_active, config->moe.n_experts, error));
+    TRY(config_in_range("expert_dim", config->moe.expert_dim, CONFIG_FFN_MAX, error));
     if (config->moe.shared_dim > CONFIG_FFN_MAX)
-        return in_range("shared_dim", config->moe.shared_dim, CONFIG_FFN_MAX, error);
+        return config_in_range("shared_dim", config->moe.shared_dim, CONFIG_FFN_MAX, error);
     return STATUS_OK;
 }
 
 enum status config_check(const struct model_config *config, struct error *error) {
-    TRY(in_range("n_vocab", config->n_vocab, CONFIG_VOCAB_MAX, error));
-    TRY(in_range("context", config->context, CONFIG_CONTEXT_MAX, error));
+    TRY(config_in_range("n_vocab", config->n_vocab, CONFIG_VOCAB_MAX, error));
+    TRY(config_in_range("context", config->context, CONFIG_CONTEXT_MAX, error));
     if (config->bos_id != CONFIG_NO_TOKEN && config->bos_id >= config->n_vocab)
         return error_field(error, STATUS_INVALID, "bos_id",
                            "bos_id is %u, not below the vocabulary's %u", config->bos_id,
@@ -67,15 +68,15 @@ enum status config_check(const struct model_config *config, struct error *error)
                            config->n_vocab);
     if (strcmp(config->family, "hash") == 0)
         return STATUS_OK;
-    TRY(in_range("n_layers", config->n_layers, CONFIG_LAYERS_MAX, error));
-    TRY(in_range("dim", config->dim, CONFIG_DIM_MAX, error));
-    TRY(in_range("ffn_dim", config->ffn_dim, CONFIG_FFN_MAX, error));
-    TRY(check_heads(config, error));
+    TRY(config_in_range("n_layers", config->n_layers, CONFIG_LAYERS_MAX, error));
+    TRY(config_in_range("dim", config->dim, CONFIG_DIM_MAX, error));
+    TRY(config_in_range("ffn_dim", config->ffn_dim, CONFIG_FFN_MAX, error));
+    TRY(config_check_heads(config, error));
     if (!isfinite(config->norm_eps) || config->norm_eps < 0 || config->norm_eps > 1)
         return error_field(error, STATUS_INVALID, "norm_eps", "norm_eps is %g, not from 0 to 1",
                            (double)config->norm_eps);
-    TRY(check_experts(config, error));
-    return check_rope(config, error);
+    TRY(config_check_experts(config, error));
+    return config_check_rope(config, error);
 }
 
 void config_add_stop(struct model_config *config, uint32_t id) {

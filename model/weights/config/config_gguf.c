@@ -17,55 +17,62 @@ struct config_gguf_keys {
     char text[96];
 };
 
-static const char *key(struct config_gguf_keys *keys, const char *suffix) {
+static const char *config_gguf_key(struct config_gguf_keys *keys, const char *suffix) {
     snprintf(keys->text, sizeof keys->text, "%s.%s", keys->architecture, suffix);
     return keys->text;
 }
 
 static bool config_gguf_has(struct config_gguf_keys *keys, const char *suffix) {
-    return gguf_find(keys->gguf, key(keys, suffix)) != NULL;
+    return gguf_find(keys->gguf, config_gguf_key(keys, suffix)) != NULL;
 }
 
 /* These keep the value that is there when the key is absent. */
-static enum status number(struct config_gguf_keys *keys, const char *suffix, uint32_t *value) {
-    return gguf_u32(keys->gguf, key(keys, suffix), value, keys->error);
+static enum status config_gguf_number(struct config_gguf_keys *keys, const char *suffix,
+                                      uint32_t *value) {
+    return gguf_u32(keys->gguf, config_gguf_key(keys, suffix), value, keys->error);
 }
 
-static enum status real(struct config_gguf_keys *keys, const char *suffix, double *value) {
-    return gguf_f64(keys->gguf, key(keys, suffix), value, keys->error);
+static enum status config_gguf_real(struct config_gguf_keys *keys, const char *suffix,
+                                    double *value) {
+    return gguf_f64(keys->gguf, config_gguf_key(keys, suffix), value, keys->error);
 }
 
-static enum status need_number(struct config_gguf_keys *keys, const char *suffix, uint32_t *value) {
-    TRY(gguf_need(keys->gguf, key(keys, suffix), keys->error));
-    return number(keys, suffix, value);
+static enum status config_gguf_need_number(struct config_gguf_keys *keys, const char *suffix,
+                                           uint32_t *value) {
+    TRY(gguf_need(keys->gguf, config_gguf_key(keys, suffix), keys->error));
+    return config_gguf_number(keys, suffix, value);
 }
 
-static enum status need_real(struct config_gguf_keys *keys, const char *suffix, double *value) {
-    TRY(gguf_need(keys->gguf, key(keys, suffix), keys->error));
-    return real(keys, suffix, value);
+static enum status config_gguf_need_real(struct config_gguf_keys *keys, const char *suffix,
+                                         double *value) {
+    TRY(gguf_need(keys->gguf, config_gguf_key(keys, suffix), keys->error));
+    return config_gguf_real(keys, suffix, value);
 }
 
-static enum status unsupported(struct config_gguf_keys *keys, const char *suffix,
-                               const char *what) {
-    return error_field(keys->error, STATUS_UNSUPPORTED, key(keys, suffix),
+static enum status config_gguf_unsupported(struct config_gguf_keys *keys, const char *suffix,
+                                           const char *what) {
+    return error_field(keys->error, STATUS_UNSUPPORTED, config_gguf_key(keys, suffix),
                        "%s: %s is set: %s are not served", keys->gguf->name, keys->text, what);
 }
 
-static enum status read_heads(struct config_gguf_keys *keys, struct model_config *config) {
-    TRY(need_number(keys, "attention.head_count", &config->n_heads));
+static enum status config_gguf_read_heads(struct config_gguf_keys *keys,
+                                          struct model_config *config) {
+    TRY(config_gguf_need_number(keys, "attention.head_count", &config->n_heads));
     config->n_kv_heads = config->n_heads;
-    TRY(number(keys, "attention.head_count_kv", &config->n_kv_heads));
+    TRY(config_gguf_number(keys, "attention.head_count_kv", &config->n_kv_heads));
     if (config_gguf_has(keys, "attention.key_length")) {
         uint32_t value_dim = 0;
-        TRY(number(keys, "attention.key_length", &config->head_dim));
+        TRY(config_gguf_number(keys, "attention.key_length", &config->head_dim));
         value_dim = config->head_dim;
-        TRY(number(keys, "attention.value_length", &value_dim));
+        TRY(config_gguf_number(keys, "attention.value_length", &value_dim));
         if (value_dim != config->head_dim)
-            return unsupported(keys, "attention.value_length", "values unlike keys in length");
+            return config_gguf_unsupported(keys, "attention.value_length",
+                                           "values unlike keys in length");
         return STATUS_OK;
     }
     if (config->n_heads == 0 || config->dim % config->n_heads != 0)
-        return error_field(keys->error, STATUS_INVALID, key(keys, "attention.head_count"),
+        return error_field(keys->error, STATUS_INVALID,
+                           config_gguf_key(keys, "attention.head_count"),
                            "%s: %s is %u, which does not divide embedding_length %u",
                            keys->gguf->name, keys->text, config->n_heads, config->dim);
     config->head_dim = config->dim / config->n_heads;
@@ -73,8 +80,8 @@ static enum status read_heads(struct config_gguf_keys *keys, struct model_config
 }
 
 /* The embedding must be what the numbers say: everything else is sized by them. */
-static enum status check_embedding(struct config_gguf_keys *keys,
-                                   const struct model_config *config) {
+static enum status config_gguf_check_embedding(struct config_gguf_keys *keys,
+                                               const struct model_config *config) {
     const struct tensor *embedding = gguf_tensor(keys->gguf, "token_embd.weight");
     if (!embedding)
         return error_set(keys->error, STATUS_CORRUPT, "%s: tensor token_embd.weight is missing",
@@ -91,7 +98,8 @@ static enum status check_embedding(struct config_gguf_keys *keys,
 
 /* Llama 3.1's division of the frequency of a rotary pair, which rope_freqs.weight holds ready
  * made. */
-static double llama3_divisor(const struct model_config *config, double factor, uint32_t pair) {
+static double config_gguf_llama3_divisor(const struct model_config *config, double factor,
+                                         uint32_t pair) {
     double turn = 2 * 3.14159265358979323846;
     double wave = turn * pow(config->rope.theta, 2.0 * pair / config->rope.dims);
     double low = 8192 / 1.0;
@@ -106,7 +114,8 @@ static double llama3_divisor(const struct model_config *config, double factor, u
 
 /* The tensor says the divisors alone, all published ones come from the same numbers: with those the
  * divisors are made anew and must agree. */
-static enum status read_divisors(struct config_gguf_keys *keys, struct model_config *config) {
+static enum status config_gguf_read_divisors(struct config_gguf_keys *keys,
+                                             struct model_config *config) {
     const struct tensor *tensor = gguf_tensor(keys->gguf, "rope_freqs.weight");
     if (!tensor)
         return STATUS_OK;
@@ -120,7 +129,7 @@ static enum status read_divisors(struct config_gguf_keys *keys, struct model_con
     for (uint32_t i = 0; agrees && i < n; i++) {
         float divisor;
         memcpy(&divisor, (const char *)tensor->data + (size_t)4 * i, sizeof divisor);
-        agrees = fabs(divisor - llama3_divisor(config, last, i)) <= 1e-3 * last;
+        agrees = fabs(divisor - config_gguf_llama3_divisor(config, last, i)) <= 1e-3 * last;
     }
     if (!agrees)
         return error_set(keys->error, STATUS_UNSUPPORTED,
@@ -137,12 +146,13 @@ static enum status read_divisors(struct config_gguf_keys *keys, struct model_con
     return STATUS_OK;
 }
 
-static enum status read_yarn(struct config_gguf_keys *keys, struct model_config *config) {
+static enum status config_gguf_read_yarn(struct config_gguf_keys *keys,
+                                         struct model_config *config) {
     config->rope.scaling = CONFIG_SCALING_YARN;
     config->rope.beta_fast = 32;
     config->rope.beta_slow = 1;
-    TRY(real(keys, "rope.scaling.yarn_beta_fast", &config->rope.beta_fast));
-    TRY(real(keys, "rope.scaling.yarn_beta_slow", &config->rope.beta_slow));
+    TRY(config_gguf_real(keys, "rope.scaling.yarn_beta_fast", &config->rope.beta_fast));
+    TRY(config_gguf_real(keys, "rope.scaling.yarn_beta_slow", &config->rope.beta_slow));
     if (!(config->rope.beta_slow > 0) || !(config->rope.beta_fast > config->rope.beta_slow))
         return error_set(keys->error, STATUS_INVALID, "%s: %s.rope.scaling: yarn betas %g and %g",
                          keys->gguf->name, keys->architecture, config->rope.beta_fast,
@@ -150,21 +160,24 @@ static enum status read_yarn(struct config_gguf_keys *keys, struct model_config 
     return STATUS_OK;
 }
 
-static enum status read_scaling(struct config_gguf_keys *keys, struct model_config *config) {
+static enum status config_gguf_read_scaling(struct config_gguf_keys *keys,
+                                            struct model_config *config) {
     struct span type = SPAN("none");
-    TRY(gguf_string(keys->gguf, key(keys, "rope.scaling.type"), &type, keys->error));
+    TRY(gguf_string(keys->gguf, config_gguf_key(keys, "rope.scaling.type"), &type, keys->error));
     if (span_is(type, "none"))
         return STATUS_OK;
     if (span_is(type, "linear"))
         config->rope.scaling = CONFIG_SCALING_LINEAR;
     else if (span_is(type, "yarn"))
-        TRY(read_yarn(keys, config));
+        TRY(config_gguf_read_yarn(keys, config));
     else
-        return error_field(keys->error, STATUS_UNSUPPORTED, key(keys, "rope.scaling.type"),
+        return error_field(keys->error, STATUS_UNSUPPORTED,
+                           config_gguf_key(keys, "rope.scaling.type"),
                            "%s: %s is \"%.*s\"; none, linear and yarn are served", keys->gguf->name,
                            keys->text, span_shown(type), type.bytes);
-    TRY(number(keys, "rope.scaling.original_context_length", &config->rope.original_context));
-    TRY(need_real(keys, "rope.scaling.factor", &config->rope.factor));
+    TRY(config_gguf_number(keys, "rope.scaling.original_context_length",
+                           &config->rope.original_context));
+    TRY(config_gguf_need_real(keys, "rope.scaling.factor", &config->rope.factor));
     if (!(config->rope.factor >= 1 && config->rope.factor <= 1024) ||
         config->rope.original_context == 0)
         return error_field(keys->error, STATUS_INVALID, keys->text,
@@ -176,56 +189,60 @@ static enum status read_scaling(struct config_gguf_keys *keys, struct model_conf
     return STATUS_OK;
 }
 
-static enum status read_rope(struct config_gguf_keys *keys, struct model_config *config) {
+static enum status config_gguf_read_rope(struct config_gguf_keys *keys,
+                                         struct model_config *config) {
     bool is_llama = strcmp(keys->architecture, "llama") == 0;
     config->rope.layout = is_llama ? CONFIG_ROPE_INTERLEAVED : CONFIG_ROPE_HALF_SPLIT;
     config->rope.dims = config->head_dim;
     config->rope.theta = 10000;
     config->rope.original_context = config->context;
-    TRY(number(keys, "rope.dimension_count", &config->rope.dims));
-    TRY(real(keys, "rope.freq_base", &config->rope.theta));
-    TRY(read_scaling(keys, config));
-    return read_divisors(keys, config);
+    TRY(config_gguf_number(keys, "rope.dimension_count", &config->rope.dims));
+    TRY(config_gguf_real(keys, "rope.freq_base", &config->rope.theta));
+    TRY(config_gguf_read_scaling(keys, config));
+    return config_gguf_read_divisors(keys, config);
 }
 
 /* What the architecture leaves open the tensors of the first layer tell. */
-static enum status read_parts(struct config_gguf_keys *keys, struct model_config *config) {
+static enum status config_gguf_read_parts(struct config_gguf_keys *keys,
+                                          struct model_config *config) {
     const struct gguf *gguf = keys->gguf;
     uint32_t n_experts = 0;
-    TRY(number(keys, "attention.sliding_window", &config->window));
+    TRY(config_gguf_number(keys, "attention.sliding_window", &config->window));
     if (config->window >= config->context)
         config->window = 0;
     config->qkv_bias = gguf_tensor(gguf, "blk.0.attn_q.bias") != NULL;
     config->out_bias = gguf_tensor(gguf, "blk.0.attn_output.bias") != NULL;
     config->ffn_bias = gguf_tensor(gguf, "blk.0.ffn_up.bias") != NULL;
     config->qk_norm = gguf_tensor(gguf, "blk.0.attn_q_norm.weight") != NULL;
-    TRY(number(keys, "expert_count", &n_experts));
+    TRY(config_gguf_number(keys, "expert_count", &n_experts));
     if (n_experts > 0 && strcmp(keys->architecture, "qwen2moe") != 0)
-        return unsupported(keys, "expert_count", "mixtures of experts");
+        return config_gguf_unsupported(keys, "expert_count", "mixtures of experts");
     return STATUS_OK;
 }
 
 /* Experts lie stacked: (n_experts, expert_dim, dim). */
-static enum status read_experts(struct config_gguf_keys *keys, struct model_config *config) {
+static enum status config_gguf_read_experts(struct config_gguf_keys *keys,
+                                            struct model_config *config) {
     const struct tensor *gate = gguf_tensor(keys->gguf, "blk.0.ffn_gate_exps.weight");
     const struct tensor *shared = gguf_tensor(keys->gguf, "blk.0.ffn_gate_shexp.weight");
-    TRY(need_number(keys, "expert_count", &config->moe.n_experts));
-    TRY(need_number(keys, "expert_used_count", &config->moe.n_active));
+    TRY(config_gguf_need_number(keys, "expert_count", &config->moe.n_experts));
+    TRY(config_gguf_need_number(keys, "expert_used_count", &config->moe.n_active));
     if (gate && gate->n_dims == 3 && gate->shape[1] <= CONFIG_FFN_MAX)
         config->moe.expert_dim = (uint32_t)gate->shape[1];
     if (shared && shared->n_dims == 2 && shared->shape[0] <= CONFIG_FFN_MAX)
         config->moe.shared_dim = (uint32_t)shared->shape[0];
-    TRY(number(keys, "expert_feed_forward_length", &config->moe.expert_dim));
-    TRY(number(keys, "expert_shared_feed_forward_length", &config->moe.shared_dim));
+    TRY(config_gguf_number(keys, "expert_feed_forward_length", &config->moe.expert_dim));
+    TRY(config_gguf_number(keys, "expert_shared_feed_forward_length", &config->moe.shared_dim));
     if (config->moe.n_experts == 0)
-        return error_field(keys->error, STATUS_INVALID, key(keys, "expert_count"), "%s: %s is 0",
-                           keys->gguf->name, keys->text);
+        return error_field(keys->error, STATUS_INVALID, config_gguf_key(keys, "expert_count"),
+                           "%s: %s is 0", keys->gguf->name, keys->text);
     return STATUS_OK;
 }
 
 /* A token without a row counts as none: tokenizer_limit() says so. */
-static enum status read_end(struct config_gguf_keys *keys, const struct model_config *config,
-                            uint64_t n_tokens, const char *name, uint32_t *id) {
+static enum status config_gguf_read_end(struct config_gguf_keys *keys,
+                                        const struct model_config *config, uint64_t n_tokens,
+                                        const char *name, uint32_t *id) {
     *id = CONFIG_NO_TOKEN;
     TRY(gguf_u32(keys->gguf, name, id, keys->error));
     if (*id >= config->n_vocab && *id < n_tokens)
@@ -234,20 +251,23 @@ static enum status read_end(struct config_gguf_keys *keys, const struct model_co
 }
 
 /* Without a key, an embedding of fewer rows than there are tokens says how many the model has. */
-static enum status read_vocabulary(struct config_gguf_keys *keys, struct model_config *config) {
+static enum status config_gguf_read_vocabulary(struct config_gguf_keys *keys,
+                                               struct model_config *config) {
     const struct tensor *embedding = gguf_tensor(keys->gguf, "token_embd.weight");
     struct gguf_array tokens;
     TRY(gguf_array_of(keys->gguf, "tokenizer.ggml.tokens", GGUF_STRING, &tokens, keys->error));
     config->n_vocab = tokens.n > UINT32_MAX ? UINT32_MAX : (uint32_t)tokens.n;
     if (embedding && embedding->n_dims == 2 && embedding->shape[0] < config->n_vocab)
         config->n_vocab = (uint32_t)embedding->shape[0];
-    TRY(number(keys, "vocab_size", &config->n_vocab));
-    TRY(read_end(keys, config, tokens.n, "tokenizer.ggml.bos_token_id", &config->bos_id));
-    return read_end(keys, config, tokens.n, "tokenizer.ggml.eos_token_id", &config->eos_id);
+    TRY(config_gguf_number(keys, "vocab_size", &config->n_vocab));
+    TRY(config_gguf_read_end(keys, config, tokens.n, "tokenizer.ggml.bos_token_id",
+                             &config->bos_id));
+    return config_gguf_read_end(keys, config, tokens.n, "tokenizer.ggml.eos_token_id",
+                                &config->eos_id);
 }
 
 /* config_check() knows no files: its field as the key that it was read from. */
-static void name_key(struct config_gguf_keys *keys) {
+static void config_gguf_name_key(struct config_gguf_keys *keys) {
     static const char *const names[][2] = {
         {"context", "context_length"},
         {"n_layers", "block_count"},
@@ -267,7 +287,7 @@ static void name_key(struct config_gguf_keys *keys) {
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(keys->error->field, names[i][0]) == 0) {
-            error_rename(keys->error, key(keys, names[i][1]));
+            error_rename(keys->error, config_gguf_key(keys, names[i][1]));
             return;
         }
     if (strcmp(keys->error->field, "bos_id") == 0)
@@ -276,27 +296,28 @@ static void name_key(struct config_gguf_keys *keys) {
         error_rename(keys->error, "tokenizer.ggml.eos_token_id");
 }
 
-static enum status read_all(struct config_gguf_keys *keys, struct model_config *config) {
+static enum status config_gguf_read_all(struct config_gguf_keys *keys,
+                                        struct model_config *config) {
     double eps;
-    TRY(need_number(keys, "block_count", &config->n_layers));
-    TRY(need_number(keys, "embedding_length", &config->dim));
-    TRY(need_number(keys, "feed_forward_length", &config->ffn_dim));
-    TRY(need_number(keys, "context_length", &config->context));
-    TRY(read_heads(keys, config));
-    TRY(need_real(keys, "attention.layer_norm_rms_epsilon", &eps));
+    TRY(config_gguf_need_number(keys, "block_count", &config->n_layers));
+    TRY(config_gguf_need_number(keys, "embedding_length", &config->dim));
+    TRY(config_gguf_need_number(keys, "feed_forward_length", &config->ffn_dim));
+    TRY(config_gguf_need_number(keys, "context_length", &config->context));
+    TRY(config_gguf_read_heads(keys, config));
+    TRY(config_gguf_need_real(keys, "attention.layer_norm_rms_epsilon", &eps));
     config->norm_eps = (float)eps;
-    TRY(read_rope(keys, config));
-    TRY(read_vocabulary(keys, config));
-    TRY(read_parts(keys, config));
+    TRY(config_gguf_read_rope(keys, config));
+    TRY(config_gguf_read_vocabulary(keys, config));
+    TRY(config_gguf_read_parts(keys, config));
     if (strcmp(keys->architecture, "qwen2moe") == 0)
-        TRY(read_experts(keys, config));
+        TRY(config_gguf_read_experts(keys, config));
     enum status status = config_check(config, keys->error);
     if (status != STATUS_OK) {
-        name_key(keys);
+        config_gguf_name_key(keys);
         error_prefix(keys->error, "%s", keys->gguf->name);
         return status;
     }
-    TRY(check_embedding(keys, config));
+    TRY(config_gguf_check_embedding(keys, config));
     config->tied_head = gguf_tensor(keys->gguf, "output.weight") == NULL;
     return STATUS_OK;
 }
@@ -319,7 +340,7 @@ enum status config_from_gguf(const struct gguf *gguf, struct model_config *confi
         struct config_gguf_keys keys = {
             .gguf = gguf, .architecture = architectures[i].architecture, .error = error};
         snprintf(read.family, sizeof read.family, "%s", architectures[i].family);
-        TRY(read_all(&keys, &read));
+        TRY(config_gguf_read_all(&keys, &read));
         *config = read;
         return STATUS_OK;
     }

@@ -28,14 +28,15 @@ static const struct {
 };
 
 /* A file that need not be there. */
-static enum status load_if_there(const char *folder, const char *name, char *path, size_t size,
-                                 json_t **object, struct error *error) {
+static enum status config_hub_load_if_there(const char *folder, const char *name, char *path,
+                                            size_t size, json_t **object, struct error *error) {
     if (!file_is_there(folder, name, path, size))
         return STATUS_OK;
     return json_text_load(path, &json_limits_config, object, error);
 }
 
-static enum status load_all(const char *path, struct config_hub *hub, struct error *error) {
+static enum status config_hub_load_all(const char *path, struct config_hub *hub,
+                                       struct error *error) {
     size_t n = strlen(path);
     if (n + 1 >= sizeof hub->folder)
         return error_set(error, STATUS_LIMIT, "the path is too long");
@@ -55,17 +56,17 @@ static enum status load_all(const char *path, struct config_hub *hub, struct err
                       sizeof hub->generation_file))
         TRY(json_text_load_helper(hub->generation_file, &json_limits_config, &hub->generation,
                                   &hub->remarks, error));
-    TRY(load_if_there(hub->folder, "quantize_config.json", hub->quantize_file,
-                      sizeof hub->quantize_file, &hub->quantize, error));
+    TRY(config_hub_load_if_there(hub->folder, "quantize_config.json", hub->quantize_file,
+                                 sizeof hub->quantize_file, &hub->quantize, error));
     if (hub->quantize)
         return STATUS_OK;
-    return load_if_there(hub->folder, "quant_config.json", hub->quantize_file,
-                         sizeof hub->quantize_file, &hub->quantize, error);
+    return config_hub_load_if_there(hub->folder, "quant_config.json", hub->quantize_file,
+                                    sizeof hub->quantize_file, &hub->quantize, error);
 }
 
 enum status config_hub_load(const char *path, struct config_hub *hub, struct error *error) {
     memset(hub, 0, sizeof *hub);
-    enum status status = load_all(path, hub, error);
+    enum status status = config_hub_load_all(path, hub, error);
     if (status != STATUS_OK)
         config_hub_fini(hub);
     return status;
@@ -78,7 +79,7 @@ void config_hub_fini(struct config_hub *hub) {
     hub->config = hub->generation = hub->quantize = NULL;
 }
 
-static bool get_id(const json_t *value, uint32_t n_vocab, uint32_t *id) {
+static bool config_hub_get_id(const json_t *value, uint32_t n_vocab, uint32_t *id) {
     int64_t number;
     if (!json_get_whole(value, &number) || number < 0 || number >= n_vocab)
         return false;
@@ -86,20 +87,20 @@ static bool get_id(const json_t *value, uint32_t n_vocab, uint32_t *id) {
     return true;
 }
 
-static enum status read_id(const struct json_get *keys, const json_t *value, const char *key,
-                           uint32_t n_vocab, uint32_t *id) {
-    if (!get_id(value, n_vocab, id))
+static enum status config_hub_read_id(const struct json_get *keys, const json_t *value,
+                                      const char *key, uint32_t n_vocab, uint32_t *id) {
+    if (!config_hub_get_id(value, n_vocab, id))
         return json_get_fail(keys, STATUS_INVALID, key, "is not a token id below vocab_size %u",
                              n_vocab);
     return STATUS_OK;
 }
 
 /* eos_token_id: a number or a list of them, the first of which is the model's eos. */
-static enum status read_ends(const struct json_get *keys, struct model_config *config) {
+static enum status config_hub_read_ends(const struct json_get *keys, struct model_config *config) {
     const json_t *bos = json_get_member(keys, "bos_token_id");
     const json_t *eos = json_get_member(keys, "eos_token_id");
     if (bos)
-        TRY(read_id(keys, bos, "bos_token_id", config->n_vocab, &config->bos_id));
+        TRY(config_hub_read_id(keys, bos, "bos_token_id", config->n_vocab, &config->bos_id));
     if (!eos)
         return STATUS_OK;
     bool is_list = json_is_array(eos);
@@ -109,8 +110,8 @@ static enum status read_ends(const struct json_get *keys, struct model_config *c
                              CONFIG_STOPS_MAX);
     for (size_t i = 0; i < n; i++) {
         uint32_t id = 0;
-        TRY(read_id(keys, is_list ? json_array_get(eos, i) : eos, "eos_token_id", config->n_vocab,
-                    &id));
+        TRY(config_hub_read_id(keys, is_list ? json_array_get(eos, i) : eos, "eos_token_id",
+                               config->n_vocab, &id));
         config_add_stop(config, id);
     }
     config->eos_id = config->n_stop_ids ? config->stop_ids[0] : CONFIG_NO_TOKEN;
@@ -118,8 +119,8 @@ static enum status read_ends(const struct json_get *keys, struct model_config *c
 }
 
 /* Ends of generation_config.json go before those of config.json, which stay. */
-static void add_helper_ends(struct config_hub *hub, const json_t *eos,
-                            struct model_config *config) {
+static void config_hub_add_helper_ends(struct config_hub *hub, const json_t *eos,
+                                       struct model_config *config) {
     const struct model_config before = *config;
     bool is_list = json_is_array(eos), all_ids = true;
     size_t n = is_list ? json_array_size(eos) : 1;
@@ -132,7 +133,7 @@ static void add_helper_ends(struct config_hub *hub, const json_t *eos,
     for (size_t i = 0; i < n; i++) {
         const json_t *item = is_list ? json_array_get(eos, i) : eos;
         uint32_t id;
-        if (get_id(item, config->n_vocab, &id))
+        if (config_hub_get_id(item, config->n_vocab, &id))
             config_add_stop(config, id);
         else
             all_ids = false;
@@ -148,19 +149,19 @@ static void add_helper_ends(struct config_hub *hub, const json_t *eos,
 }
 
 /* generation_config.json helps: what cannot be used of it is left out. */
-static void read_helper_ends(struct config_hub *hub, struct model_config *config) {
+static void config_hub_read_helper_ends(struct config_hub *hub, struct model_config *config) {
     const json_t *bos = json_object_get(hub->generation, "bos_token_id");
     const json_t *eos = json_object_get(hub->generation, "eos_token_id");
-    if (!get_id(bos, config->n_vocab, &config->bos_id) && bos && !json_is_null(bos))
+    if (!config_hub_get_id(bos, config->n_vocab, &config->bos_id) && bos && !json_is_null(bos))
         remarks_add(&hub->remarks,
                     "%s: bos_token_id is not a token id below vocab_size %u; it is not used",
                     hub->generation_file, config->n_vocab);
     if (eos && !json_is_null(eos))
-        add_helper_ends(hub, eos, config);
+        config_hub_add_helper_ends(hub, eos, config);
 }
 
 /* Informational, but a dummy model takes it. */
-static enum status read_dtype(const struct json_get *keys, struct model_config *config) {
+static enum status config_hub_read_dtype(const struct json_get *keys, struct model_config *config) {
     static const char *const names[][2] = {
         {"float32", "f32"}, {"float16", "f16"}, {"bfloat16", "bf16"}};
     const char *name = NULL;
@@ -173,14 +174,14 @@ static enum status read_dtype(const struct json_get *keys, struct model_config *
 }
 
 /* Every class once, with commas between. */
-static const char *classes_text(char *text, size_t size) {
+static const char *config_hub_classes_text(char *text, size_t size) {
     size_t n = 0;
     for (size_t i = 0; i < sizeof classes / sizeof *classes && n < size; i++)
         n += (size_t)snprintf(text + n, size - n, "%s%s", i > 0 ? ", " : "", classes[i].class);
     return text;
 }
 
-static enum status read_class(const struct json_get *keys, struct model_config *config) {
+static enum status config_hub_read_class(const struct json_get *keys, struct model_config *config) {
     const json_t *list = json_get_member(keys, "architectures");
     const json_t *first = json_array_get(list, 0);
     const char *name = json_string_value(first);
@@ -196,11 +197,11 @@ static enum status read_class(const struct json_get *keys, struct model_config *
     char served[320];
     return json_get_fail(keys, STATUS_UNSUPPORTED, "architectures",
                          "is %.64s, which is not served; %s are", name,
-                         classes_text(served, sizeof served));
+                         config_hub_classes_text(served, sizeof served));
 }
 
 /* config_check() knows no files: its field as the key that it was read from. */
-static const char *key_of(const struct model_config *config, const char *field) {
+static const char *config_hub_key_of(const struct model_config *config, const char *field) {
     static const struct {
         const char *family; /* NULL: all that have no line of their own */
         const char *field;
@@ -246,14 +247,14 @@ enum status config_from_hub(struct config_hub *hub, struct model_config *config,
     struct model_config read = {
         .files = CONFIG_FILES_HUB, .bos_id = CONFIG_NO_TOKEN, .eos_id = CONFIG_NO_TOKEN};
     struct json_get keys = {.object = hub->config, .file = hub->config_file, .error = error};
-    TRY(read_class(&keys, &read));
-    TRY(read_dtype(&keys, &read));
+    TRY(config_hub_read_class(&keys, &read));
+    TRY(config_hub_read_dtype(&keys, &read));
     TRY(config_hub_quant(hub, &keys, &read));
-    TRY(read_ends(&keys, &read));
-    read_helper_ends(hub, &read);
+    TRY(config_hub_read_ends(&keys, &read));
+    config_hub_read_helper_ends(hub, &read);
     enum status status = config_check(&read, error);
     if (status != STATUS_OK) {
-        error_rename(error, key_of(&read, error->field));
+        error_rename(error, config_hub_key_of(&read, error->field));
         error_prefix(error, "%s", hub->config_file);
         return status;
     }

@@ -20,7 +20,7 @@ static const char *const meaningless[] = {
     "scale_dtype", "in_blocks",     "fixed_by_user",
 };
 
-static bool is_meaningless(const char *member) {
+static bool config_hub_is_meaningless(const char *member) {
     for (size_t i = 0; i < sizeof meaningless / sizeof *meaningless; i++)
         if (strcmp(member, meaningless[i]) == 0)
             return true;
@@ -28,10 +28,11 @@ static bool is_meaningless(const char *member) {
 }
 
 /* Does the member say of the layer what is so of all? */
-static bool repeats(const char *member, const json_t *value, const struct config_quant *quant) {
+static bool config_hub_layers_repeat(const char *member, const json_t *value,
+                                     const struct config_quant *quant) {
     int64_t number;
     bool is_whole = json_get_whole(value, &number);
-    if (json_is_null(value) || is_meaningless(member))
+    if (json_is_null(value) || config_hub_is_meaningless(member))
         return true;
     if (strcmp(member, "bits") == 0)
         return is_whole && number == quant->bits;
@@ -76,7 +77,7 @@ enum status config_hub_layers(const struct json_get *keys, const char *key,
         layer.object = members;
         layer.parent = parent;
         json_object_foreach(members, member, value) {
-            if (!repeats(member, value, quant))
+            if (!config_hub_layers_repeat(member, value, quant))
                 return config_hub_layers_refuse(&layer, member, value);
         }
     }

@@ -16,7 +16,7 @@ enum status config_hub_split_heads(const struct json_get *keys, struct model_con
     return STATUS_OK;
 }
 
-static enum status want_silu(const struct json_get *keys) {
+static enum status config_hub_want_silu(const struct json_get *keys) {
     const char *name = "silu";
     TRY(json_get_string(keys, "hidden_act", &name));
     if (strcmp(name, "silu") != 0 && strcmp(name, "swish") != 0)
@@ -41,10 +41,11 @@ enum status config_hub_common(const struct json_get *keys, struct model_config *
     TRY(json_get_f64(keys, "rms_norm_eps", &eps));
     config->norm_eps = (float)eps;
     TRY(json_get_bool(keys, "tie_word_embeddings", &config->tied_head));
-    return want_silu(keys);
+    return config_hub_want_silu(keys);
 }
 
-static enum status read_rotary_model(const struct json_get *keys, struct model_config *config) {
+static enum status config_hub_read_rotary_model(const struct json_get *keys,
+                                                struct model_config *config) {
     TRY(config_hub_common(keys, config));
     TRY(json_need_u32(keys, "max_position_embeddings", &config->context));
     return config_hub_rope(keys, config);
@@ -52,7 +53,8 @@ static enum status read_rotary_model(const struct json_get *keys, struct model_c
 
 /* layer_types of newer files, layer by layer: all full, then all sliding, is what can be said in
  * struct model_config. */
-static enum status read_layer_types(const struct json_get *keys, struct model_config *config) {
+static enum status config_hub_read_layer_types(const struct json_get *keys,
+                                               struct model_config *config) {
     const json_t *list = json_get_member(keys, "layer_types");
     if (!list)
         return STATUS_OK;
@@ -80,11 +82,12 @@ static enum status read_layer_types(const struct json_get *keys, struct model_co
     return STATUS_OK;
 }
 
-static enum status read_window(const struct json_get *keys, struct model_config *config) {
+static enum status config_hub_read_window(const struct json_get *keys,
+                                          struct model_config *config) {
     /* Absent and null differ: the classes' default is a window, null means no window. */
     config->window = json_object_get(keys->object, "sliding_window") ? 0 : 4096;
     TRY(json_get_u32(keys, "sliding_window", &config->window));
-    TRY(read_layer_types(keys, config));
+    TRY(config_hub_read_layer_types(keys, config));
     /* A window that no position can leave counts as no window. */
     if (config->window >= config->context || config->window_layer_begin >= config->n_layers)
         config->window = 0;
@@ -95,7 +98,7 @@ static enum status read_window(const struct json_get *keys, struct model_config 
 
 enum status config_hub_llama(const struct json_get *keys, struct model_config *config) {
     uint32_t pretraining_tp = 1;
-    TRY(read_rotary_model(keys, config));
+    TRY(config_hub_read_rotary_model(keys, config));
     TRY(json_get_bool(keys, "attention_bias", &config->qkv_bias));
     TRY(json_get_bool(keys, "mlp_bias", &config->ffn_bias));
     config->out_bias = config->qkv_bias;
@@ -103,13 +106,13 @@ enum status config_hub_llama(const struct json_get *keys, struct model_config *c
 }
 
 enum status config_hub_mistral(const struct json_get *keys, struct model_config *config) {
-    TRY(read_rotary_model(keys, config));
-    return read_window(keys, config);
+    TRY(config_hub_read_rotary_model(keys, config));
+    return config_hub_read_window(keys, config);
 }
 
 /* Layers from max_window_layers on have the window; in Qwen3's mixture of experts all have it. */
-static enum status read_qwen_window(const struct json_get *keys, bool is_everywhere,
-                                    struct model_config *config) {
+static enum status config_hub_read_qwen_window(const struct json_get *keys, bool is_everywhere,
+                                               struct model_config *config) {
     bool is_used = false;
     TRY(json_get_bool(keys, "use_sliding_window", &is_used));
     if (!is_used)
@@ -117,16 +120,16 @@ static enum status read_qwen_window(const struct json_get *keys, bool is_everywh
     config->window_layer_begin = is_everywhere ? 0 : 28;
     if (!is_everywhere)
         TRY(json_get_u32(keys, "max_window_layers", &config->window_layer_begin));
-    return read_window(keys, config);
+    return config_hub_read_window(keys, config);
 }
 
 enum status config_hub_qwen2(const struct json_get *keys, struct model_config *config) {
-    TRY(read_rotary_model(keys, config));
+    TRY(config_hub_read_rotary_model(keys, config));
     config->qkv_bias = true;
-    return read_qwen_window(keys, false, config);
+    return config_hub_read_qwen_window(keys, false, config);
 }
 
-static enum status read_qwen3(const struct json_get *keys, struct model_config *config) {
+static enum status config_hub_read_qwen3(const struct json_get *keys, struct model_config *config) {
     TRY(config_hub_common(keys, config));
     /* Its class derives nothing: 128 unless the file says otherwise. */
     if (!json_get_member(keys, "head_dim"))
@@ -140,11 +143,11 @@ static enum status read_qwen3(const struct json_get *keys, struct model_config *
 }
 
 enum status config_hub_qwen3(const struct json_get *keys, struct model_config *config) {
-    TRY(read_qwen3(keys, config));
-    return read_qwen_window(keys, false, config);
+    TRY(config_hub_read_qwen3(keys, config));
+    return config_hub_read_qwen_window(keys, false, config);
 }
 
-static enum status mark_dense(const struct json_get *keys, struct model_config *config) {
+static enum status config_hub_mark_dense(const struct json_get *keys, struct model_config *config) {
     uint32_t step = 1;
     TRY(json_get_u32(keys, "decoder_sparse_step", &step));
     if (step == 0)
@@ -169,7 +172,7 @@ static enum status mark_dense(const struct json_get *keys, struct model_config *
 }
 
 /* transformers 5 saves Qwen3's number under another name. */
-static enum status read_n_experts(const struct json_get *keys, uint32_t *n) {
+static enum status config_hub_read_n_experts(const struct json_get *keys, uint32_t *n) {
     static const char name[] = "num_experts", new_name[] = "num_local_experts";
     bool is_new = json_get_member(keys, new_name);
     uint32_t n_new = 0;
@@ -184,25 +187,26 @@ static enum status read_n_experts(const struct json_get *keys, uint32_t *n) {
     return STATUS_OK;
 }
 
-static enum status read_experts(const struct json_get *keys, struct model_config *config) {
-    TRY(read_n_experts(keys, &config->moe.n_experts));
+static enum status config_hub_read_experts(const struct json_get *keys,
+                                           struct model_config *config) {
+    TRY(config_hub_read_n_experts(keys, &config->moe.n_experts));
     TRY(json_need_u32(keys, "num_experts_per_tok", &config->moe.n_active));
     TRY(json_need_u32(keys, "moe_intermediate_size", &config->moe.expert_dim));
     TRY(json_get_bool(keys, "norm_topk_prob", &config->moe.normalise));
     if (config->moe.n_experts == 0)
         return json_get_fail(keys, STATUS_INVALID, "num_experts", "is 0");
-    return mark_dense(keys, config);
+    return config_hub_mark_dense(keys, config);
 }
 
 enum status config_hub_qwen2_moe(const struct json_get *keys, struct model_config *config) {
     TRY(config_hub_qwen2(keys, config));
     TRY(json_get_bool(keys, "qkv_bias", &config->qkv_bias));
     TRY(json_need_u32(keys, "shared_expert_intermediate_size", &config->moe.shared_dim));
-    return read_experts(keys, config);
+    return config_hub_read_experts(keys, config);
 }
 
 enum status config_hub_qwen3_moe(const struct json_get *keys, struct model_config *config) {
-    TRY(read_qwen3(keys, config));
-    TRY(read_qwen_window(keys, true, config));
-    return read_experts(keys, config);
+    TRY(config_hub_read_qwen3(keys, config));
+    TRY(config_hub_read_qwen_window(keys, true, config));
+    return config_hub_read_experts(keys, config);
 }

@@ -4,15 +4,16 @@
 #include "model/weights/config/config.h"
 #include "model/weights/config/config_hub.h"
 
-static enum status read_eps(const struct json_get *keys, const char *key,
-                            struct model_config *config) {
+static enum status config_hub_read_eps(const struct json_get *keys, const char *key,
+                                       struct model_config *config) {
     double eps = 1e-6;
     TRY(json_get_f64(keys, key, &eps));
     config->norm_eps = (float)eps;
     return STATUS_OK;
 }
 
-static enum status read_qwen_reach(const struct json_get *keys, struct model_config *config) {
+static enum status config_hub_read_qwen_reach(const struct json_get *keys,
+                                              struct model_config *config) {
     bool dynamic = false;
     uint32_t longest = 0;
     TRY(json_need_u32(keys, "seq_length", &config->context));
@@ -56,7 +57,7 @@ enum status config_hub_qwen(const struct json_get *keys, struct model_config *co
         return json_get_fail(keys, STATUS_INVALID, "kv_channels",
                              "is %u, but hidden_size / num_attention_heads is %u", channels,
                              config->head_dim);
-    TRY(read_eps(keys, "layer_norm_epsilon", config));
+    TRY(config_hub_read_eps(keys, "layer_norm_epsilon", config));
     TRY(json_get_want(keys, "no_bias", true));
     TRY(json_get_bool(keys, "tie_word_embeddings", &config->tied_head));
     TRY(json_get_f64(keys, "rotary_pct", &part));
@@ -68,11 +69,11 @@ enum status config_hub_qwen(const struct json_get *keys, struct model_config *co
     config->rope.dims = config->head_dim;
     config->rope.theta = 10000;
     TRY(json_get_f64(keys, "rotary_emb_base", &config->rope.theta));
-    return read_qwen_reach(keys, config);
+    return config_hub_read_qwen_reach(keys, config);
 }
 
 /* What would make it another network. */
-static enum status check_chatglm(const struct json_get *keys) {
+static enum status config_hub_check_chatglm(const struct json_get *keys) {
     TRY(json_get_want(keys, "rmsnorm", true));
     TRY(json_get_want(keys, "add_bias_linear", false));
     TRY(json_get_want(keys, "post_layer_norm", true));
@@ -88,7 +89,7 @@ static enum status check_chatglm(const struct json_get *keys) {
 enum status config_hub_chatglm(const struct json_get *keys, struct model_config *config) {
     bool grouped = false;
     double ratio = 1;
-    TRY(check_chatglm(keys));
+    TRY(config_hub_check_chatglm(keys));
     TRY(json_need_u32(keys, "num_layers", &config->n_layers));
     TRY(json_need_u32(keys, "hidden_size", &config->dim));
     TRY(json_need_u32(keys, "ffn_hidden_size", &config->ffn_dim));
@@ -103,7 +104,7 @@ enum status config_hub_chatglm(const struct json_get *keys, struct model_config 
         TRY(json_need_u32(keys, "kv_channels", &config->head_dim));
     else
         TRY(config_hub_split_heads(keys, config));
-    TRY(read_eps(keys, "layernorm_epsilon", config));
+    TRY(config_hub_read_eps(keys, "layernorm_epsilon", config));
     TRY(json_get_bool(keys, "add_qkv_bias", &config->qkv_bias));
     TRY(json_get_bool(keys, "tie_word_embeddings", &config->tied_head));
     TRY(json_get_f64(keys, "rope_ratio", &ratio));

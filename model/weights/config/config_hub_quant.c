@@ -10,8 +10,8 @@
 #include <string.h>
 #include <strings.h>
 
-static enum status read_number(const struct json_get *keys, const char *key, const char *old_key,
-                               int64_t *value) {
+static enum status config_hub_read_number(const struct json_get *keys, const char *key,
+                                          const char *old_key, int64_t *value) {
     const char *name =
         json_get_member(keys, old_key) && !json_get_member(keys, key) ? old_key : key;
     const json_t *found = json_get_member(keys, name);
@@ -21,11 +21,11 @@ static enum status read_number(const struct json_get *keys, const char *key, con
     return STATUS_OK;
 }
 
-static enum status read_sizes(const struct json_get *keys, struct config_quant *quant) {
+static enum status config_hub_read_sizes(const struct json_get *keys, struct config_quant *quant) {
     int64_t bits;
     int64_t group;
-    TRY(read_number(keys, "bits", "w_bit", &bits));
-    TRY(read_number(keys, "group_size", "q_group_size", &group));
+    TRY(config_hub_read_number(keys, "bits", "w_bit", &bits));
+    TRY(config_hub_read_number(keys, "group_size", "q_group_size", &group));
     bool is_served = bits == 4 || (bits == 8 && quant->method == CONFIG_METHOD_GPTQ);
     if (!is_served)
         return json_get_fail(keys, STATUS_UNSUPPORTED,
@@ -44,7 +44,7 @@ static enum status read_sizes(const struct json_get *keys, struct config_quant *
     return STATUS_OK;
 }
 
-static enum status read_awq(const struct json_get *keys, struct config_quant *quant) {
+static enum status config_hub_read_awq(const struct json_get *keys, struct config_quant *quant) {
     const char *version = "gemm";
     quant->method = CONFIG_METHOD_AWQ;
     TRY(json_get_string(keys, "version", &version));
@@ -52,10 +52,10 @@ static enum status read_awq(const struct json_get *keys, struct config_quant *qu
         return json_get_fail(keys, STATUS_UNSUPPORTED, "version",
                              "is \"%.32s\": only AWQ's gemm layout is served", version);
     TRY(json_get_want(keys, "zero_point", true));
-    return read_sizes(keys, quant);
+    return config_hub_read_sizes(keys, quant);
 }
 
-static enum status read_gptq(const struct json_get *keys, struct config_quant *quant) {
+static enum status config_hub_read_gptq(const struct json_get *keys, struct config_quant *quant) {
     const char *format = "gptq";
     quant->method = CONFIG_METHOD_GPTQ;
     TRY(json_get_string(keys, "checkpoint_format", &format));
@@ -66,12 +66,13 @@ static enum status read_gptq(const struct json_get *keys, struct config_quant *q
     TRY(json_get_want(keys, "is_marlin_format", false));
     TRY(json_get_bool(keys, "desc_act", &quant->act_order));
     TRY(json_get_bool(keys, "sym", &quant->symmetric));
-    TRY(read_sizes(keys, quant));
+    TRY(config_hub_read_sizes(keys, quant));
     return config_hub_layers(keys, "dynamic", quant);
 }
 
 /* AutoRound writes its own layouts, GPTQ's and AWQ's; the last two byte for byte. */
-static enum status read_auto_round(const struct json_get *keys, struct config_quant *quant) {
+static enum status config_hub_read_auto_round(const struct json_get *keys,
+                                              struct config_quant *quant) {
     const char *packing = "auto_round:auto_gptq";
     const char *type = "int";
     uint32_t act_bits = 16;
@@ -89,20 +90,20 @@ static enum status read_auto_round(const struct json_get *keys, struct config_qu
     if (act_bits < 16)
         return json_get_fail(keys, STATUS_UNSUPPORTED, "act_bits",
                              "is %u: activations of 16 bits and more are served", act_bits);
-    TRY(is_gptq ? read_gptq(keys, quant) : read_awq(keys, quant));
+    TRY(is_gptq ? config_hub_read_gptq(keys, quant) : config_hub_read_awq(keys, quant));
     return config_hub_layers(keys, "extra_config", quant);
 }
 
 /* `method` is what the file's own name says where the key is absent. */
-static enum status read_quant(const struct json_get *keys, const char *method,
-                              struct config_quant *quant) {
+static enum status config_hub_read_quant(const struct json_get *keys, const char *method,
+                                         struct config_quant *quant) {
     TRY(json_get_string(keys, "quant_method", &method));
     if (method && strcmp(method, "awq") == 0)
-        return read_awq(keys, quant);
+        return config_hub_read_awq(keys, quant);
     if (method && strcmp(method, "gptq") == 0)
-        return read_gptq(keys, quant);
+        return config_hub_read_gptq(keys, quant);
     if (method && (strcmp(method, "auto-round") == 0 || strcmp(method, "intel/auto-round") == 0))
-        return read_auto_round(keys, quant);
+        return config_hub_read_auto_round(keys, quant);
     if (!method)
         return json_get_fail(keys, STATUS_INVALID, "quant_method", "is missing");
     return json_get_fail(keys, STATUS_UNSUPPORTED, "quant_method",
@@ -132,9 +133,9 @@ enum status config_hub_quant(const struct config_hub *hub, const struct json_get
     const char *of_name = strstr(hub->quantize_file, "quantize_config") ? "gptq" : "awq";
     TRY(json_get_object(keys, "quantization_config", &inner));
     if (inner.object)
-        TRY(read_quant(&inner, NULL, &of_config));
+        TRY(config_hub_read_quant(&inner, NULL, &of_config));
     if (hub->quantize)
-        TRY(read_quant(&outer, of_name, &of_file));
+        TRY(config_hub_read_quant(&outer, of_name, &of_file));
     if (inner.object && hub->quantize)
         TRY(config_hub_quant_compare(&outer, &of_config, &of_file));
     config->quant = inner.object ? of_config : of_file;

@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum status read_factor(const struct json_get *scaling, struct model_config *config) {
+static enum status config_hub_rope_read_factor(const struct json_get *scaling,
+                                               struct model_config *config) {
     TRY(json_need_f64(scaling, "factor", &config->rope.factor));
     if (!(config->rope.factor >= 1 && config->rope.factor <= 1024))
         return json_get_fail(scaling, STATUS_INVALID, "factor", "is %g, not from 1 to 1024",
@@ -20,12 +21,13 @@ static enum status read_factor(const struct json_get *scaling, struct model_conf
 
 /* Publishers state the context before scaling, except where original_max_position_embeddings says
  * that they do not. */
-static void scale_context(struct model_config *config) {
+static void config_hub_rope_scale_context(struct model_config *config) {
     double scaled = floor((double)config->rope.original_context * config->rope.factor);
     config->context = scaled < CONFIG_CONTEXT_MAX ? (uint32_t)scaled : CONFIG_CONTEXT_MAX;
 }
 
-static enum status read_original(const struct json_get *scaling, struct model_config *config) {
+static enum status config_hub_rope_read_original(const struct json_get *scaling,
+                                                 struct model_config *config) {
     config->rope.original_context = config->context;
     TRY(json_get_u32(scaling, "original_max_position_embeddings", &config->rope.original_context));
     if (config->rope.original_context == 0 || config->rope.original_context > CONFIG_CONTEXT_MAX)
@@ -35,29 +37,33 @@ static enum status read_original(const struct json_get *scaling, struct model_co
     return STATUS_OK;
 }
 
-static enum status read_none(const struct json_get *scaling, struct model_config *config) {
+static enum status config_hub_rope_read_none(const struct json_get *scaling,
+                                             struct model_config *config) {
     (void)scaling;
     config->rope.scaling = CONFIG_SCALING_NONE;
     return STATUS_OK;
 }
 
-static enum status read_linear(const struct json_get *scaling, struct model_config *config) {
+static enum status config_hub_rope_read_linear(const struct json_get *scaling,
+                                               struct model_config *config) {
     config->rope.scaling = CONFIG_SCALING_LINEAR;
     config->rope.original_context = config->context;
-    TRY(read_factor(scaling, config));
-    scale_context(config);
+    TRY(config_hub_rope_read_factor(scaling, config));
+    config_hub_rope_scale_context(config);
     return STATUS_OK;
 }
 
-static enum status read_dynamic(const struct json_get *scaling, struct model_config *config) {
-    TRY(read_linear(scaling, config));
+static enum status config_hub_rope_read_dynamic(const struct json_get *scaling,
+                                                struct model_config *config) {
+    TRY(config_hub_rope_read_linear(scaling, config));
     config->rope.scaling = CONFIG_SCALING_DYNAMIC;
     return STATUS_OK;
 }
 
-static enum status read_llama3(const struct json_get *scaling, struct model_config *config) {
+static enum status config_hub_rope_read_llama3(const struct json_get *scaling,
+                                               struct model_config *config) {
     config->rope.scaling = CONFIG_SCALING_LLAMA3;
-    TRY(read_factor(scaling, config));
+    TRY(config_hub_rope_read_factor(scaling, config));
     TRY(json_need_f64(scaling, "low_freq_factor", &config->rope.low_factor));
     TRY(json_need_f64(scaling, "high_freq_factor", &config->rope.high_factor));
     if (!(config->rope.low_factor > 0) || !(config->rope.high_factor > config->rope.low_factor))
@@ -67,36 +73,37 @@ static enum status read_llama3(const struct json_get *scaling, struct model_conf
     if (!json_get_member(scaling, "original_max_position_embeddings"))
         return json_get_fail(scaling, STATUS_INVALID, "original_max_position_embeddings",
                              "is missing");
-    return read_original(scaling, config);
+    return config_hub_rope_read_original(scaling, config);
 }
 
 /* 0.1 m ln(factor) + 1, as DeepSeek's mscale keys mean it. */
-static double yarn_scale(double factor, double m) {
+static double config_hub_rope_yarn_scale(double factor, double m) {
     return factor <= 1 ? 1 : 0.1 * m * log(factor) + 1;
 }
 
-static enum status read_yarn_attention(const struct json_get *scaling,
-                                       struct model_config *config) {
+static enum status config_hub_rope_read_yarn_attention(const struct json_get *scaling,
+                                                       struct model_config *config) {
     double over = 0;
     double under = 0;
     TRY(json_get_f64(scaling, "attention_factor", &config->rope.attention_factor));
     TRY(json_get_f64(scaling, "mscale", &over));
     TRY(json_get_f64(scaling, "mscale_all_dim", &under));
     if (config->rope.attention_factor == 0 && over != 0 && under != 0)
-        config->rope.attention_factor =
-            yarn_scale(config->rope.factor, over) / yarn_scale(config->rope.factor, under);
+        config->rope.attention_factor = config_hub_rope_yarn_scale(config->rope.factor, over) /
+                                        config_hub_rope_yarn_scale(config->rope.factor, under);
     if (!(config->rope.attention_factor >= 0 && config->rope.attention_factor <= 16))
         return json_get_fail(scaling, STATUS_INVALID, "attention_factor", "is %g, not from 0 to 16",
                              config->rope.attention_factor);
     return STATUS_OK;
 }
 
-static enum status read_yarn(const struct json_get *scaling, struct model_config *config) {
+static enum status config_hub_rope_read_yarn(const struct json_get *scaling,
+                                             struct model_config *config) {
     config->rope.scaling = CONFIG_SCALING_YARN;
     config->rope.beta_fast = 32;
     config->rope.beta_slow = 1;
-    TRY(read_factor(scaling, config));
-    TRY(read_original(scaling, config));
+    TRY(config_hub_rope_read_factor(scaling, config));
+    TRY(config_hub_rope_read_original(scaling, config));
     TRY(json_get_f64(scaling, "beta_fast", &config->rope.beta_fast));
     TRY(json_get_f64(scaling, "beta_slow", &config->rope.beta_slow));
     if (!(config->rope.beta_slow > 0) || !(config->rope.beta_fast > config->rope.beta_slow))
@@ -104,8 +111,8 @@ static enum status read_yarn(const struct json_get *scaling, struct model_config
                              "is %g; it must be above beta_slow, %g, and both above 0",
                              config->rope.beta_fast, config->rope.beta_slow);
     TRY(json_get_want(scaling, "truncate", true));
-    TRY(read_yarn_attention(scaling, config));
-    scale_context(config);
+    TRY(config_hub_rope_read_yarn_attention(scaling, config));
+    config_hub_rope_scale_context(config);
     return STATUS_OK;
 }
 
@@ -113,12 +120,13 @@ static const struct {
     const char *name;
     enum status (*read)(const struct json_get *scaling, struct model_config *config);
 } types[] = {
-    {"default", read_none},    {"none", read_none},     {"linear", read_linear},
-    {"dynamic", read_dynamic}, {"llama3", read_llama3}, {"yarn", read_yarn},
+    {"default", config_hub_rope_read_none},  {"none", config_hub_rope_read_none},
+    {"linear", config_hub_rope_read_linear}, {"dynamic", config_hub_rope_read_dynamic},
+    {"llama3", config_hub_rope_read_llama3}, {"yarn", config_hub_rope_read_yarn},
 };
 
-static enum status read_type(const struct json_get *scaling, bool is_needed,
-                             struct model_config *config) {
+static enum status config_hub_rope_read_type(const struct json_get *scaling, bool is_needed,
+                                             struct model_config *config) {
     const char *name = NULL;
     const char *old_name = NULL;
     TRY(json_get_string(scaling, "rope_type", &name));
@@ -139,7 +147,7 @@ static enum status read_type(const struct json_get *scaling, bool is_needed,
                          "is \"%.32s\"; none, linear, dynamic, llama3 and yarn are served", name);
 }
 
-static enum status want_whole(const struct json_get *keys) {
+static enum status config_hub_rope_want_whole(const struct json_get *keys) {
     double part = 1;
     TRY(json_get_f64(keys, "partial_rotary_factor", &part));
     if (part != 1)
@@ -148,8 +156,8 @@ static enum status want_whole(const struct json_get *keys) {
     return STATUS_OK;
 }
 
-static enum status read_parameters(const struct json_get *parameters, bool is_alone,
-                                   struct model_config *config) {
+static enum status config_hub_rope_read_parameters(const struct json_get *parameters, bool is_alone,
+                                                   struct model_config *config) {
     const char *name;
     json_t *member;
     json_object_foreach((json_t *)parameters->object, name, member) {
@@ -158,10 +166,10 @@ static enum status read_parameters(const struct json_get *parameters, bool is_al
                                  "is for one kind of layers: one rope for all is served");
     }
     TRY(json_get_f64(parameters, "rope_theta", &config->rope.theta));
-    TRY(want_whole(parameters));
+    TRY(config_hub_rope_want_whole(parameters));
     /* Without a type nothing is scaled, unless something says by how much. */
     bool wants_type = is_alone && json_get_member(parameters, "factor");
-    return read_type(parameters, wants_type, config);
+    return config_hub_rope_read_type(parameters, wants_type, config);
 }
 
 enum status config_hub_rope(const struct json_get *keys, struct model_config *config) {
@@ -172,15 +180,15 @@ enum status config_hub_rope(const struct json_get *keys, struct model_config *co
     config->rope.theta = 10000;
     config->rope.original_context = config->context;
     TRY(json_get_f64(keys, "rope_theta", &config->rope.theta));
-    TRY(want_whole(keys));
+    TRY(config_hub_rope_want_whole(keys));
     TRY(json_get_object(keys, "rope_scaling", &scaling));
     TRY(json_get_object(keys, "rope_parameters", &parameters));
     if (parameters.object)
-        TRY(read_parameters(&parameters, !scaling.object, config));
+        TRY(config_hub_rope_read_parameters(&parameters, !scaling.object, config));
     /* transformers 5 takes rope_scaling for rope_parameters, base and all. */
     TRY(json_get_f64(&scaling, "rope_theta", &config->rope.theta));
-    TRY(want_whole(&scaling));
+    TRY(config_hub_rope_want_whole(&scaling));
     if (scaling.object && config->rope.scaling == CONFIG_SCALING_NONE)
-        return read_type(&scaling, json_object_size(scaling.object) > 0, config);
+        return config_hub_rope_read_type(&scaling, json_object_size(scaling.object) > 0, config);
     return STATUS_OK;
 }

@@ -30,7 +30,7 @@ enum status automaton_reserve(struct automaton *automaton, void *array, uint32_t
 }
 
 /* Two bytes are of one class when every edge takes both or neither. */
-static void make_classes(struct automaton *automaton) {
+static void automaton_make_classes(struct automaton *automaton) {
     const struct program *program = automaton->program;
     bool begins[257] = {false};
     for (uint32_t e = 0; e < program->n_edges; e++)
@@ -51,7 +51,7 @@ enum status automaton_init(struct automaton *automaton, const struct program *pr
                            uint64_t n_bytes_max) {
     *automaton = (struct automaton){
         .program = program, .n_bytes_max = n_bytes_max, .n_steps_max = UINT64_MAX};
-    make_classes(automaton);
+    automaton_make_classes(automaton);
     automaton->n_slots = 256;
     automaton->slots = calloc(automaton->n_slots, sizeof *automaton->slots);
     automaton->starts = calloc(program->n_rules + 1, sizeof *automaton->starts);
@@ -92,7 +92,7 @@ void automaton_fini(struct automaton *automaton) {
     *automaton = (struct automaton){0};
 }
 
-static int compare_nodes(const void *left, const void *right) {
+static int automaton_compare_nodes(const void *left, const void *right) {
     uint32_t a = *(const uint32_t *)left;
     uint32_t b = *(const uint32_t *)right;
     return (a > b) - (a < b);
@@ -100,8 +100,8 @@ static int compare_nodes(const void *left, const void *right) {
 
 /* Closes seeds over empty edges; the nodes that matter (*n_closed) come into automaton->list,
  * sorted. */
-static enum status close_over(struct automaton *automaton, const uint32_t *seeds, uint32_t n,
-                              uint32_t end, uint32_t *n_closed) {
+static enum status automaton_close_over(struct automaton *automaton, const uint32_t *seeds,
+                                        uint32_t n, uint32_t end, uint32_t *n_closed) {
     const struct program *program = automaton->program;
     uint32_t *list = automaton->list;
     uint32_t n_list = 0;
@@ -133,12 +133,12 @@ static enum status close_over(struct automaton *automaton, const uint32_t *seeds
         if (is_kept)
             list[n_kept++] = list[i];
     }
-    qsort(list, n_kept, sizeof *list, compare_nodes);
+    qsort(list, n_kept, sizeof *list, automaton_compare_nodes);
     *n_closed = n_kept;
     return automaton_work(automaton, n_list + n_edges + (uint64_t)n_kept * SORT_STEPS);
 }
 
-static enum status grow_slots(struct automaton *automaton) {
+static enum status automaton_grow_slots(struct automaton *automaton) {
     uint32_t n_slots = automaton->n_slots * 2;
     uint32_t *slots = calloc(n_slots, sizeof *slots);
     if (!slots)
@@ -157,8 +157,8 @@ static enum status grow_slots(struct automaton *automaton) {
 }
 
 /* Appends the nodes that edges of `kind` and `value` lead to from a set's members to `members`. */
-static enum status gather(struct automaton *automaton, const struct set *set, uint8_t kind,
-                          uint32_t value, uint32_t *at, uint32_t *n) {
+static enum status automaton_gather(struct automaton *automaton, const struct set *set,
+                                    uint8_t kind, uint32_t value, uint32_t *at, uint32_t *n) {
     const struct program *program = automaton->program;
     *at = automaton->n_members;
     for (uint32_t i = 0; i < set->n_members; i++) {
@@ -178,7 +178,7 @@ static enum status gather(struct automaton *automaton, const struct set *set, ui
     return STATUS_OK;
 }
 
-static enum status add_call(struct automaton *automaton, struct set *set, uint32_t rule) {
+static enum status automaton_add_call(struct automaton *automaton, struct set *set, uint32_t rule) {
     if (!automaton->program->rules[rule].is_productive)
         return STATUS_OK;
     TRY(automaton_work(automaton, 1 + set->n_calls / 8));
@@ -188,13 +188,14 @@ static enum status add_call(struct automaton *automaton, struct set *set, uint32
     TRY(automaton_reserve(automaton, &automaton->calls, automaton->n_calls, 1,
                           &automaton->calls_size, sizeof *automaton->calls));
     struct set_call call = {.rule = rule};
-    TRY(gather(automaton, set, EDGE_CALL, rule, &call.nodes, &call.n_nodes));
+    TRY(automaton_gather(automaton, set, EDGE_CALL, rule, &call.nodes, &call.n_nodes));
     automaton->calls[automaton->n_calls++] = call;
     set->n_calls++;
     return STATUS_OK;
 }
 
-static enum status add_token(struct automaton *automaton, struct set *set, uint32_t token) {
+static enum status automaton_add_token(struct automaton *automaton, struct set *set,
+                                       uint32_t token) {
     TRY(automaton_work(automaton, 1 + set->n_tokens / 8));
     for (uint32_t i = 0; i < set->n_tokens; i++)
         if (automaton->tokens[set->tokens + i].token == token)
@@ -202,13 +203,13 @@ static enum status add_token(struct automaton *automaton, struct set *set, uint3
     TRY(automaton_reserve(automaton, &automaton->tokens, automaton->n_tokens, 1,
                           &automaton->tokens_size, sizeof *automaton->tokens));
     struct set_token taken = {.token = token};
-    TRY(gather(automaton, set, EDGE_TOKEN, token, &taken.nodes, &taken.n_nodes));
+    TRY(automaton_gather(automaton, set, EDGE_TOKEN, token, &taken.nodes, &taken.n_nodes));
     automaton->tokens[automaton->n_tokens++] = taken;
     set->n_tokens++;
     return STATUS_OK;
 }
 
-static void take_bytes(struct set *set, unsigned low, unsigned high) {
+static void automaton_take_bytes(struct set *set, unsigned low, unsigned high) {
     set->takes_text = true;
     set->width += high - low + 1;
     for (unsigned byte = low; byte <= high; byte++)
@@ -216,7 +217,7 @@ static void take_bytes(struct set *set, unsigned low, unsigned high) {
 }
 
 /* What the members of a new set take, call and end. */
-static enum status describe(struct automaton *automaton, struct set *set) {
+static enum status automaton_describe_set(struct automaton *automaton, struct set *set) {
     const struct program *program = automaton->program;
     const struct program_rule *rule = &program->rules[set->rule];
     set->calls = automaton->n_calls;
@@ -232,19 +233,19 @@ static enum status describe(struct automaton *automaton, struct set *set) {
                 continue;
             TRY(automaton_work(automaton, 1 + (uint64_t)(edge->high - edge->low) / 4));
             if (edge->kind == EDGE_BYTES)
-                take_bytes(set, edge->low, edge->high);
+                automaton_take_bytes(set, edge->low, edge->high);
             else if (edge->kind == EDGE_CALL)
-                TRY(add_call(automaton, set, edge->value));
+                TRY(automaton_add_call(automaton, set, edge->value));
             else if (edge->kind == EDGE_TOKEN)
-                TRY(add_token(automaton, set, edge->value));
+                TRY(automaton_add_token(automaton, set, edge->value));
         }
     }
     return STATUS_OK;
 }
 
 /* The same for every grammar that has this rule. */
-static void hash_shared(const struct automaton *automaton, const struct program_rule *rule,
-                        struct set *set) {
+static void automaton_hash_shared(const struct automaton *automaton,
+                                  const struct program_rule *rule, struct set *set) {
     for (unsigned half = 0; half < 2; half++) {
         set->shared[half] = rule->hash[half];
         for (uint32_t i = 0; i < set->n_members; i++) {
@@ -255,7 +256,8 @@ static void hash_shared(const struct automaton *automaton, const struct program_
 }
 
 /* The set of automaton->list[0..n), found or made. */
-static enum status intern(struct automaton *automaton, uint32_t rule, uint32_t n, uint32_t *set) {
+static enum status automaton_intern(struct automaton *automaton, uint32_t rule, uint32_t n,
+                                    uint32_t *set) {
     const struct program_rule *of = &automaton->program->rules[rule];
     const uint32_t *list = automaton->list;
     if (n == 0) {
@@ -283,14 +285,14 @@ static enum status intern(struct automaton *automaton, uint32_t rule, uint32_t n
                        .hash = {hash.low64, hash.high64}};
     memcpy(automaton->members + automaton->n_members, list, n * sizeof *list);
     automaton->n_members += n;
-    TRY(describe(automaton, &made));
+    TRY(automaton_describe_set(automaton, &made));
     if (of->is_whole)
-        hash_shared(automaton, of, &made);
+        automaton_hash_shared(automaton, of, &made);
     automaton->sets[automaton->n_sets] = made;
     automaton->slots[at] = automaton->n_sets;
     *set = automaton->n_sets++;
     if (automaton->n_sets * 2 > automaton->n_slots)
-        return grow_slots(automaton);
+        return automaton_grow_slots(automaton);
     return STATUS_OK;
 }
 
@@ -298,14 +300,14 @@ enum status automaton_start(struct automaton *automaton, uint32_t rule, uint32_t
     if (automaton->starts[rule] == SET_UNKNOWN) {
         const struct program_rule *of = &automaton->program->rules[rule];
         uint32_t n;
-        TRY(close_over(automaton, &of->start, 1, of->end, &n));
-        TRY(intern(automaton, rule, n, &automaton->starts[rule]));
+        TRY(automaton_close_over(automaton, &of->start, 1, of->end, &n));
+        TRY(automaton_intern(automaton, rule, n, &automaton->starts[rule]));
     }
     *set = automaton->starts[rule];
     return STATUS_OK;
 }
 
-static enum status make_row(struct automaton *automaton, uint32_t set) {
+static enum status automaton_make_row(struct automaton *automaton, uint32_t set) {
     TRY(automaton_reserve(automaton, &automaton->rows, automaton->n_rows, automaton->n_classes,
                           &automaton->rows_size, sizeof(uint32_t)));
     memset(automaton->rows + automaton->n_rows, 0, automaton->n_classes * sizeof(uint32_t));
@@ -322,7 +324,7 @@ enum status automaton_step_slow(struct automaton *automaton, uint32_t set, uint8
         return STATUS_OK;
     }
     if (automaton->sets[set].row == UINT32_MAX)
-        TRY(make_row(automaton, set));
+        TRY(automaton_make_row(automaton, set));
     const struct set *from = &automaton->sets[set];
     uint32_t rule = from->rule;
     uint32_t n = 0;
@@ -342,18 +344,18 @@ enum status automaton_step_slow(struct automaton *automaton, uint32_t set, uint8
         }
     }
     TRY(automaton_work(automaton, n_edges));
-    TRY(close_over(automaton, automaton->seeds, n, program->rules[rule].end, &n));
-    TRY(intern(automaton, rule, n, to));
+    TRY(automaton_close_over(automaton, automaton->seeds, n, program->rules[rule].end, &n));
+    TRY(automaton_intern(automaton, rule, n, to));
     automaton->rows[automaton->sets[set].row + automaton->classes[byte]] = *to;
     return STATUS_OK;
 }
 
 /* The closed set of seeds that lie among the members. */
-static enum status set_of(struct automaton *automaton, uint32_t rule, uint32_t nodes, uint32_t n,
-                          uint32_t *set) {
-    TRY(close_over(automaton, automaton->members + nodes, n, automaton->program->rules[rule].end,
-                   &n));
-    return intern(automaton, rule, n, set);
+static enum status automaton_set_of(struct automaton *automaton, uint32_t rule, uint32_t nodes,
+                                    uint32_t n, uint32_t *set) {
+    TRY(automaton_close_over(automaton, automaton->members + nodes, n,
+                             automaton->program->rules[rule].end, &n));
+    return automaton_intern(automaton, rule, n, set);
 }
 
 enum status automaton_behind_call(struct automaton *automaton, uint32_t of, uint32_t i,
@@ -361,7 +363,8 @@ enum status automaton_behind_call(struct automaton *automaton, uint32_t of, uint
     uint32_t at = automaton->sets[of].calls + i;
     struct set_call call = automaton->calls[at];
     if (call.set == SET_UNKNOWN) {
-        TRY(set_of(automaton, automaton->sets[of].rule, call.nodes, call.n_nodes, &call.set));
+        TRY(automaton_set_of(automaton, automaton->sets[of].rule, call.nodes, call.n_nodes,
+                             &call.set));
         automaton->calls[at].set = call.set;
     }
     *set = call.set;
@@ -373,7 +376,8 @@ enum status automaton_behind_token(struct automaton *automaton, uint32_t of, uin
     uint32_t at = automaton->sets[of].tokens + i;
     struct set_token token = automaton->tokens[at];
     if (token.set == SET_UNKNOWN) {
-        TRY(set_of(automaton, automaton->sets[of].rule, token.nodes, token.n_nodes, &token.set));
+        TRY(automaton_set_of(automaton, automaton->sets[of].rule, token.nodes, token.n_nodes,
+                             &token.set));
         automaton->tokens[at].set = token.set;
     }
     *set = token.set;

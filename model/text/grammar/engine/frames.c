@@ -27,17 +27,17 @@ void frames_fini(struct frames *frames) {
 }
 
 /* Where a frame is looked for: by all that tells it from others, counts unclipped. */
-static uint32_t slot_of(const struct frames *frames, const struct frame *frame) {
+static uint32_t grammar_frames_slot_of(const struct frames *frames, const struct frame *frame) {
     uint32_t fields[5] = {frame->parent, frame->value, frame->min, frame->max, frame->kind};
     return (uint32_t)XXH3_64bits(fields, sizeof fields) & (frames->n_slots - 1);
 }
 
-static bool frames_equal(const struct frame *a, const struct frame *b) {
+static bool grammar_frames_equal(const struct frame *a, const struct frame *b) {
     return a->parent == b->parent && a->value == b->value && a->min == b->min && a->max == b->max &&
            a->kind == b->kind;
 }
 
-static enum status rehash(struct frames *frames, uint32_t n_slots) {
+static enum status grammar_frames_rehash(struct frames *frames, uint32_t n_slots) {
     uint32_t *slots = calloc(n_slots, sizeof *slots);
     if (!slots)
         return STATUS_NOMEM;
@@ -47,7 +47,7 @@ static enum status rehash(struct frames *frames, uint32_t n_slots) {
     for (uint32_t i = 1; i < frames->n; i++) {
         if (!frames->at[i].is_used)
             continue;
-        uint32_t at = slot_of(frames, &frames->at[i]);
+        uint32_t at = grammar_frames_slot_of(frames, &frames->at[i]);
         while (slots[at] != 0)
             at = (at + 1) & (n_slots - 1);
         slots[at] = i;
@@ -56,7 +56,7 @@ static enum status rehash(struct frames *frames, uint32_t n_slots) {
 }
 
 /* A number for one more frame. */
-static enum status take(struct frames *frames, uint32_t *number) {
+static enum status grammar_frames_take(struct frames *frames, uint32_t *number) {
     if (frames->n_free > 0) {
         *number = frames->free[--frames->n_free];
         return STATUS_OK;
@@ -72,13 +72,14 @@ static enum status take(struct frames *frames, uint32_t *number) {
         frames->size = size;
     }
     if (frames->n * 2 > frames->n_slots)
-        TRY(rehash(frames, frames->n_slots * 2));
+        TRY(grammar_frames_rehash(frames, frames->n_slots * 2));
     *number = frames->n++;
     frames->at[*number].is_used = false;
     return STATUS_OK;
 }
 
-static void hash_frame(const struct frames *frames, struct frame *frame, const uint64_t salt[2]) {
+static void grammar_frames_hash_frame(const struct frames *frames, struct frame *frame,
+                                      const uint64_t salt[2]) {
     const struct frame *parent = &frames->at[frame->parent];
     uint64_t fields[7] = {parent->hash[0],
                           parent->hash[1],
@@ -94,24 +95,24 @@ static void hash_frame(const struct frames *frames, struct frame *frame, const u
 
 enum status frames_push(struct frames *frames, struct frame frame, const uint64_t salt[2],
                         uint32_t *stack) {
-    uint32_t at = slot_of(frames, &frame);
+    uint32_t at = grammar_frames_slot_of(frames, &frame);
     for (; frames->slots[at] != 0; at = (at + 1) & (frames->n_slots - 1))
-        if (frames_equal(&frames->at[frames->slots[at]], &frame)) {
+        if (grammar_frames_equal(&frames->at[frames->slots[at]], &frame)) {
             *stack = frames->slots[at];
             return STATUS_OK;
         }
     uint32_t number;
     uint32_t n_slots = frames->n_slots;
-    TRY(take(frames, &number));
+    TRY(grammar_frames_take(frames, &number));
     if (frames->n_slots != n_slots) {
-        at = slot_of(frames, &frame);
+        at = grammar_frames_slot_of(frames, &frame);
         while (frames->slots[at] != 0)
             at = (at + 1) & (frames->n_slots - 1);
     }
     frame.region = frame.kind == FRAME_REGION ? frame.value : frames->at[frame.parent].region;
     frame.is_used = true;
     frame.is_marked = false;
-    hash_frame(frames, &frame, salt);
+    grammar_frames_hash_frame(frames, &frame, salt);
     frames->at[number] = frame;
     frames->slots[at] = number;
     *stack = number;
@@ -142,7 +143,7 @@ void frames_sweep(struct frames *frames) {
     for (uint32_t i = 1; i < frames->n; i++) {
         if (!frames->at[i].is_used)
             continue;
-        uint32_t at = slot_of(frames, &frames->at[i]);
+        uint32_t at = grammar_frames_slot_of(frames, &frames->at[i]);
         while (frames->slots[at] != 0)
             at = (at + 1) & (frames->n_slots - 1);
         frames->slots[at] = i;

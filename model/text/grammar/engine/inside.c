@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static size_t bits_words(const struct inside_list *list) {
+static size_t grammar_bits_words(const struct inside_list *list) {
     return (list->vocabulary->n_tokens + 31) / 32;
 }
 
 enum status inside_list_init(struct inside_list *list,
                              const struct grammar_vocabulary *vocabulary) {
     *list = (struct inside_list){.vocabulary = vocabulary};
-    list->bits = calloc(bits_words(list) + 1, sizeof *list->bits);
+    list->bits = calloc(grammar_bits_words(list) + 1, sizeof *list->bits);
     list->tokens = malloc(((size_t)vocabulary->n_tokens + 1) * sizeof *list->tokens);
     list->costs = malloc(((size_t)vocabulary->n_tokens + 1) * sizeof *list->costs);
     if (list->bits && list->tokens && list->costs)
@@ -28,7 +28,7 @@ void inside_list_fini(struct inside_list *list) {
     *list = (struct inside_list){0};
 }
 
-static void add_one(struct inside_list *list, uint32_t token, uint16_t cost) {
+static void grammar_inside_add(struct inside_list *list, uint32_t token, uint16_t cost) {
     list->bits[token / 32] |= 1u << token % 32;
     if (cost == 0) {
         list->has_free = true;
@@ -42,7 +42,7 @@ static void add_one(struct inside_list *list, uint32_t token, uint16_t cost) {
 
 void inside_add(struct inside_list *list, uint32_t token, uint16_t cost) {
     for (; token != GRAMMAR_TOKEN_NONE; token = list->vocabulary->same[token])
-        add_one(list, token, cost);
+        grammar_inside_add(list, token, cost);
 }
 
 void inside_add_subtree(struct inside_list *list, const struct subtree *subtree, bool costs,
@@ -50,17 +50,18 @@ void inside_add_subtree(struct inside_list *list, const struct subtree *subtree,
     const uint32_t *tokens = list->vocabulary->subtrees.order + subtree->first;
     const uint16_t *n_chars = list->vocabulary->subtrees.n_chars + subtree->first;
     for (uint32_t i = 0; i < subtree->n; i++)
-        add_one(list, tokens[i],
-                costs ? (uint16_t)(cost_before + n_chars[i] - subtree->n_before) : cost_before);
+        grammar_inside_add(list, tokens[i],
+                           costs ? (uint16_t)(cost_before + n_chars[i] - subtree->n_before)
+                                 : cost_before);
 }
 
 size_t inside_bytes(const struct inside_list *list) {
     size_t n_listed = list->n > 0 ? (size_t)list->n + list->cost_max + 1 : 0;
-    return (bits_words(list) + n_listed) * sizeof(uint32_t);
+    return (grammar_bits_words(list) + n_listed) * sizeof(uint32_t);
 }
 
 /* Tokens in rising cost: counting sort. */
-static void sort_by_cost(const struct inside_list *list, struct inside *inside) {
+static void grammar_inside_sort_by_cost(const struct inside_list *list, struct inside *inside) {
     memset(inside->ends, 0, ((size_t)list->cost_max + 1) * sizeof *inside->ends);
     for (uint32_t i = 0; i < list->n; i++)
         inside->ends[list->costs[i]]++;
@@ -77,11 +78,11 @@ static void sort_by_cost(const struct inside_list *list, struct inside *inside) 
 struct inside inside_pack(const struct inside_list *list, void *at) {
     struct inside inside = {
         .n = list->n, .cost_max = list->cost_max, .has_free = list->has_free, .bits = at};
-    memcpy(inside.bits, list->bits, bits_words(list) * sizeof *inside.bits);
+    memcpy(inside.bits, list->bits, grammar_bits_words(list) * sizeof *inside.bits);
     if (list->n > 0) {
-        inside.tokens = inside.bits + bits_words(list);
+        inside.tokens = inside.bits + grammar_bits_words(list);
         inside.ends = inside.tokens + list->n;
-        sort_by_cost(list, &inside);
+        grammar_inside_sort_by_cost(list, &inside);
     }
     return inside;
 }

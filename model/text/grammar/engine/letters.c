@@ -23,7 +23,7 @@ struct spelling {
     bool is_none; /* some lead elsewhere, or there are too many ranges */
 };
 
-static void add_points(struct spelling *spelling, uint32_t low, uint32_t high) {
+static void grammar_letters_add_points(struct spelling *spelling, uint32_t low, uint32_t high) {
     struct points *points = &spelling->points;
     spelling->n_points += high - low + 1;
     if (points->n > 0 && points->ranges[points->n - 1].high + 1 == low) {
@@ -39,7 +39,7 @@ static void add_points(struct spelling *spelling, uint32_t low, uint32_t high) {
 }
 
 /* Within a character nothing of the rule's callers can come, and nothing but its next byte. */
-static bool is_within(const struct set *set, struct begun begun) {
+static bool grammar_letters_is_within(const struct set *set, struct begun begun) {
     uint64_t others[4];
     memcpy(others, set->takes, sizeof others);
     for (unsigned byte = begun.low; byte <= begun.high; byte++)
@@ -48,41 +48,45 @@ static bool is_within(const struct set *set, struct begun begun) {
     return is_plain && (others[0] | others[1] | others[2] | others[3]) == 0;
 }
 
-static bool is_full(const struct spelling *spelling, uint32_t set, struct begun begun) {
+static bool grammar_letters_is_full(const struct spelling *spelling, uint32_t set,
+                                    struct begun begun) {
     for (uint32_t i = 0; i < spelling->n_full; i++)
         if (spelling->full[i].set == set && spelling->full[i].n_more == begun.n_more)
             return begun.low == 0x80 && begun.high == 0xbf;
     return false;
 }
 
-static enum status spell(struct spelling *spelling, uint32_t set, struct begun begun);
+static enum status grammar_letters_spell(struct spelling *spelling, uint32_t set,
+                                         struct begun begun);
 
 /* A begun character goes on with each of the bytes from `first` to before `end`, which lead to `to`. */
-static enum status spell_on(struct spelling *spelling, uint32_t to, struct begun begun,
-                            unsigned first, unsigned end) {
+static enum status grammar_letters_spell_on(struct spelling *spelling, uint32_t to,
+                                            struct begun begun, unsigned first, unsigned end) {
     if (begun.n_more == 1) {
         uint32_t point = begun.point << 6;
         spelling->is_none |= to != spelling->to;
-        add_points(spelling, point | (first & 0x3f), point | ((end - 1) & 0x3f));
+        grammar_letters_add_points(spelling, point | (first & 0x3f), point | ((end - 1) & 0x3f));
         return STATUS_OK;
     }
     for (unsigned byte = first; byte < end && !spelling->is_none; byte++) {
         struct begun next = begun;
         if (begun_next(&next, (uint8_t)byte))
-            TRY(spell(spelling, to, next));
+            TRY(grammar_letters_spell(spelling, to, next));
     }
     return STATUS_OK;
 }
 
 /* Follows the bytes of a begun character from `set`: a recursion of three levels. */
-static enum status spell(struct spelling *spelling, uint32_t set, struct begun begun) {
+static enum status grammar_letters_spell(struct spelling *spelling, uint32_t set,
+                                         struct begun begun) {
     struct automaton *automaton = spelling->automaton;
     uint32_t n_below = 1u << 6 * begun.n_more;
-    if (is_full(spelling, set, begun)) {
-        add_points(spelling, begun.point * n_below, begun.point * n_below + n_below - 1);
+    if (grammar_letters_is_full(spelling, set, begun)) {
+        grammar_letters_add_points(spelling, begun.point * n_below,
+                                   begun.point * n_below + n_below - 1);
         return STATUS_OK;
     }
-    spelling->is_none |= !is_within(&automaton->sets[set], begun);
+    spelling->is_none |= !grammar_letters_is_within(&automaton->sets[set], begun);
     uint32_t n_before = spelling->n_points;
     for (unsigned byte = begun.low; byte <= begun.high && !spelling->is_none;) {
         unsigned end = byte + 1; /* no edge tells those up to there apart */
@@ -92,7 +96,7 @@ static enum status spell(struct spelling *spelling, uint32_t set, struct begun b
         TRY(automaton_work(automaton, 1));
         TRY(automaton_step(automaton, set, (uint8_t)byte, &to));
         if (to != SET_DEAD)
-            TRY(spell_on(spelling, to, begun, byte, end));
+            TRY(grammar_letters_spell_on(spelling, to, begun, byte, end));
         byte = end;
     }
     if (spelling->n_points - n_before == n_below && spelling->n_full < FULL_MAX) {
@@ -103,8 +107,8 @@ static enum status spell(struct spelling *spelling, uint32_t set, struct begun b
 }
 
 /* The number of equal points in the automaton's list; 0: there are too many. */
-static enum status keep_points(struct automaton *automaton, const struct points *points,
-                               uint32_t *kept) {
+static enum status grammar_letters_keep_points(struct automaton *automaton,
+                                               const struct points *points, uint32_t *kept) {
     *kept = 0;
     for (uint32_t i = 1; i < automaton->n_points; i++)
         if (memcmp(&automaton->points[i], points, sizeof *points) == 0) {
@@ -122,7 +126,8 @@ static enum status keep_points(struct automaton *automaton, const struct points 
     return STATUS_OK;
 }
 
-static enum status find_points(struct automaton *automaton, uint32_t set, struct letters *letters) {
+static enum status grammar_letters_find_points(struct automaton *automaton, uint32_t set,
+                                               struct letters *letters) {
     struct spelling spelling = {.automaton = automaton, .to = letters->to};
     letters->points = 0;
     for (unsigned byte = ASCII; byte < 256 && !spelling.is_none; byte++) {
@@ -136,15 +141,16 @@ static enum status find_points(struct automaton *automaton, uint32_t set, struct
             continue;
         spelling.is_none |= !begun_first(&begun, (uint8_t)byte);
         if (!spelling.is_none)
-            TRY(spell(&spelling, to, begun));
+            TRY(grammar_letters_spell(&spelling, to, begun));
     }
     if (spelling.is_none || spelling.points.n == 0)
         return STATUS_OK;
-    return keep_points(automaton, &spelling.points, &letters->points);
+    return grammar_letters_keep_points(automaton, &spelling.points, &letters->points);
 }
 
 /* Which set most bytes of ASCII lead to, the first of equals, and which do. */
-static enum status find_ascii(struct automaton *automaton, uint32_t set, struct letters *letters) {
+static enum status grammar_letters_find_ascii(struct automaton *automaton, uint32_t set,
+                                              struct letters *letters) {
     uint32_t to[ASCII];
     uint32_t targets[ASCII];
     uint32_t counts[ASCII];
@@ -177,9 +183,9 @@ enum status letters_find(struct automaton *automaton, uint32_t set) {
     struct letters letters = {0};
     if (automaton->sets[set].letters.to != SET_UNKNOWN)
         return STATUS_OK;
-    TRY(find_ascii(automaton, set, &letters));
+    TRY(grammar_letters_find_ascii(automaton, set, &letters));
     if (letters.to != SET_DEAD)
-        TRY(find_points(automaton, set, &letters));
+        TRY(grammar_letters_find_points(automaton, set, &letters));
     automaton->sets[set].letters = letters;
     return STATUS_OK;
 }

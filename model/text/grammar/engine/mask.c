@@ -31,7 +31,8 @@ struct looking {
 };
 
 /* The set that a view's path leads to, from the view's own. */
-static enum status set_behind(struct masking *masking, uint32_t set, uint32_t node, uint32_t *to) {
+static enum status grammar_mask_set_behind(struct masking *masking, uint32_t set, uint32_t node,
+                                           uint32_t *to) {
     const struct grammar_vocabulary *vocabulary = masking->vocabulary;
     uint32_t depth = vocabulary->nodes[node].depth;
     while (vocabulary->nodes[node].token == GRAMMAR_TOKEN_NONE)
@@ -43,8 +44,9 @@ static enum status set_behind(struct masking *masking, uint32_t set, uint32_t no
     return STATUS_OK;
 }
 
-static enum status recall(struct looking *looking, const struct view *view, struct thread thread,
-                          const struct view_exit *exit, const struct memo **found) {
+static enum status grammar_mask_recall(struct looking *looking, const struct view *view,
+                                       struct thread thread, const struct view_exit *exit,
+                                       const struct memo **found) {
     struct masking *masking = looking->masking;
     struct memo *memo = &looking->memos[(exit->path * 7u + exit->cost) % MEMO_SLOTS];
     *found = memo;
@@ -53,7 +55,7 @@ static enum status recall(struct looking *looking, const struct view *view, stru
     *memo = (struct memo){
         .path = exit->path, .cost = exit->cost, .is_set = true, .begin = looking->behind.n};
     bool fits;
-    TRY(set_behind(masking, thread.set, view->paths[exit->path], &thread.set));
+    TRY(grammar_mask_set_behind(masking, thread.set, view->paths[exit->path], &thread.set));
     TRY(machine_count_off(masking->machine, &thread, exit->cost, &fits));
     if (fits)
         TRY(machine_behind(masking->machine, thread, &looking->behind));
@@ -61,8 +63,8 @@ static enum status recall(struct looking *looking, const struct view *view, stru
     return STATUS_OK;
 }
 
-static enum status look_at_exits(struct looking *looking, const struct view *view,
-                                 struct thread thread, uint32_t max) {
+static enum status grammar_mask_look_at_exits(struct looking *looking, const struct view *view,
+                                              struct thread thread, uint32_t max) {
     struct masking *masking = looking->masking;
     const struct token_node *nodes = masking->vocabulary->nodes;
     for (uint32_t i = 0; i < view->n_exits; i++) {
@@ -71,7 +73,7 @@ static enum status look_at_exits(struct looking *looking, const struct view *vie
         if (exit->cost > max)
             continue;
         TRY(automaton_work(&masking->machine->automaton, 1));
-        TRY(recall(looking, view, thread, exit, &memo));
+        TRY(grammar_mask_recall(looking, view, thread, exit, &memo));
         if (memo->n == 0)
             continue;
         masking_allow(masking, nodes[exit->node].token);
@@ -82,18 +84,19 @@ static enum status look_at_exits(struct looking *looking, const struct view *vie
 }
 
 /* Allows what a thread takes, by its set's view. */
-static enum status look(struct masking *masking, const struct view *view, struct thread thread) {
+static enum status grammar_mask_look(struct masking *masking, const struct view *view,
+                                     struct thread thread) {
     struct looking looking = {.masking = masking};
     uint32_t max = machine_count_max(masking->machine, thread);
     TRY(masking_allow_inside(masking, &view->inside, max));
-    enum status status = look_at_exits(&looking, view, thread, max);
+    enum status status = grammar_mask_look_at_exits(&looking, view, thread, max);
     threads_fini(&looking.behind);
     return status;
 }
 
 /* Allows what a thread takes without a walk of the whole trie; false in *is_done: it has to be walked. */
-static enum status mask_thread(struct masking *masking, const uint64_t grammar[2],
-                               struct thread thread, bool *is_done) {
+static enum status grammar_mask_thread(struct masking *masking, const uint64_t grammar[2],
+                                       struct thread thread, bool *is_done) {
     struct machine *machine = masking->machine;
     struct set set = machine->automaton.sets[thread.set];
     struct view *view = NULL;
@@ -108,18 +111,18 @@ static enum status mask_thread(struct masking *masking, const uint64_t grammar[2
     if (!view)
         return STATUS_OK;
     *is_done = true;
-    enum status status = look(masking, view, thread);
+    enum status status = grammar_mask_look(masking, view, thread);
     store_item_unref(view);
     return status;
 }
 
-static enum status mask_threads(struct masking *masking, const uint64_t grammar[2],
-                                const struct thread *from, uint32_t n) {
+static enum status grammar_mask_threads(struct masking *masking, const uint64_t grammar[2],
+                                        const struct thread *from, uint32_t n) {
     struct threads narrow = {0};
     enum status status = STATUS_OK;
     for (uint32_t i = 0; status == STATUS_OK && i < n; i++) {
         bool is_done;
-        status = mask_thread(masking, grammar, from[i], &is_done);
+        status = grammar_mask_thread(masking, grammar, from[i], &is_done);
         if (status == STATUS_OK && !is_done)
             status = threads_push(&narrow, from[i]);
     }
@@ -140,7 +143,7 @@ enum status mask_make(struct machine *machine, struct grammar_vocabulary *vocabu
     made->n_tokens = vocabulary->n_tokens;
     enum status status = masking_init(&masking, machine, vocabulary, made);
     if (status == STATUS_OK) {
-        status = mask_threads(&masking, grammar, from, n);
+        status = grammar_mask_threads(&masking, grammar, from, n);
         masking_fini(&masking);
     }
     if (status != STATUS_OK) {

@@ -12,12 +12,12 @@
 #define RUN_WIDTH  16u /* letters of ASCII of a chain, from which on its run is less than its walk */
 #define RUN_NESTED 4u  /* runs within each other: a recursion */
 
-static enum status run_below(struct masking *masking, uint32_t root, struct thread thread,
-                             uint32_t n_nested, bool *is_done);
+static enum status grammar_mask_run_below(struct masking *masking, uint32_t root,
+                                          struct thread thread, uint32_t n_nested, bool *is_done);
 
 /* Allows what from[0..n) take below a node, by runs where much is below. */
-static enum status mask_below(struct masking *masking, uint32_t root, const struct thread *from,
-                              uint32_t n, uint32_t n_nested) {
+static enum status grammar_mask_below(struct masking *masking, uint32_t root,
+                                      const struct thread *from, uint32_t n, uint32_t n_nested) {
     uint32_t n_nodes = masking->vocabulary->nodes[root].skip - root;
     struct threads others = {0};
     enum status status = STATUS_OK;
@@ -27,7 +27,7 @@ static enum status mask_below(struct masking *masking, uint32_t root, const stru
         return masking_walk(masking, root, from, n);
     for (uint32_t i = 0; status == STATUS_OK && i < n; i++) {
         bool is_done;
-        status = run_below(masking, root, from[i], n_nested, &is_done);
+        status = grammar_mask_run_below(masking, root, from[i], n_nested, &is_done);
         if (status == STATUS_OK && !is_done)
             status = threads_push(&others, from[i]);
     }
@@ -52,7 +52,7 @@ struct running {
 };
 
 /* The threads behind a place of the chain and another byte. */
-static enum status leave(struct running *running, uint32_t at, uint8_t byte) {
+static enum status grammar_mask_leave(struct running *running, uint32_t at, uint8_t byte) {
     struct machine *machine = running->masking->machine;
     const struct place *place = &running->places->at[at];
     struct left *left = &running->left[at];
@@ -67,7 +67,7 @@ static enum status leave(struct running *running, uint32_t at, uint8_t byte) {
     return STATUS_OK;
 }
 
-static enum status leave_over(struct running *running, uint8_t byte) {
+static enum status grammar_mask_leave_over(struct running *running, uint8_t byte) {
     struct masking *masking = running->masking;
     const struct token_node *nodes = masking->vocabulary->nodes;
     const struct run *run = running->run;
@@ -81,19 +81,19 @@ static enum status leave_over(struct running *running, uint8_t byte) {
         TRY(automaton_work(&masking->machine->automaton, 1));
         if (at >= places->n || !byte_set_has(places->at[at].takes, byte))
             continue;
-        TRY(leave(running, at, byte));
+        TRY(grammar_mask_leave(running, at, byte));
         const struct left *left = &running->left[at];
         if (left->n == 0)
             continue;
         masking_allow(masking, nodes[node].token);
-        TRY(mask_below(masking, node, running->behind.at + left->begin, left->n,
-                       running->n_nested + 1));
+        TRY(grammar_mask_below(masking, node, running->behind.at + left->begin, left->n,
+                               running->n_nested + 1));
     }
     return STATUS_OK;
 }
 
 /* What is longer than a short run, from its last place on. */
-static enum status go_deep(struct running *running) {
+static enum status grammar_mask_go_deep(struct running *running) {
     const struct places *places = running->places;
     if (places->n <= RUN_SHORT)
         return STATUS_OK;
@@ -105,7 +105,7 @@ static enum status go_deep(struct running *running) {
 }
 
 /* How many nodes are walked behind the bytes that lead out of a chain. */
-static uint64_t nodes_behind(const struct run *run, const struct places *places) {
+static uint64_t grammar_mask_nodes_behind(const struct run *run, const struct places *places) {
     uint64_t n_nodes = 0;
     for (unsigned byte = 0; byte < 256; byte++)
         if (byte_set_has(places->others, (uint8_t)byte))
@@ -113,11 +113,12 @@ static uint64_t nodes_behind(const struct run *run, const struct places *places)
     return n_nodes;
 }
 
-static enum status take(struct masking *masking, const struct run *run, const struct places *places,
-                        uint32_t n_nested, bool *is_done) {
+static enum status grammar_mask_take_byte(struct masking *masking, const struct run *run,
+                                          const struct places *places, uint32_t n_nested,
+                                          bool *is_done) {
     struct running running = {
         .masking = masking, .run = run, .places = places, .n_nested = n_nested};
-    if (nodes_behind(run, places) > masking->vocabulary->n_nodes / 8 + RUN_NODES)
+    if (grammar_mask_nodes_behind(run, places) > masking->vocabulary->n_nodes / 8 + RUN_NODES)
         return STATUS_OK;
     *is_done = true;
     running.left = malloc(places->n * sizeof *running.left);
@@ -126,17 +127,18 @@ static enum status take(struct masking *masking, const struct run *run, const st
     enum status status = masking_allow_inside(masking, &run->inside, places->n - 1);
     for (unsigned byte = 0; status == STATUS_OK && byte < 256; byte++)
         if (byte_set_has(places->others, (uint8_t)byte))
-            status = leave_over(&running, (uint8_t)byte);
+            status = grammar_mask_leave_over(&running, (uint8_t)byte);
     if (status == STATUS_OK)
-        status = go_deep(&running);
+        status = grammar_mask_go_deep(&running);
     threads_fini(&running.behind);
     free(running.left);
     return status;
 }
 
 /* The chain of a thread along a run. */
-static enum status run_along(struct masking *masking, struct chain *chain, const struct run *run,
-                             struct thread thread, uint32_t n_nested, bool *is_done) {
+static enum status grammar_mask_run_along(struct masking *masking, struct chain *chain,
+                                          const struct run *run, struct thread thread,
+                                          uint32_t n_nested, bool *is_done) {
     struct machine *machine = masking->machine;
     struct places places;
     uint32_t n_max = run->longest;
@@ -148,15 +150,15 @@ static enum status run_along(struct masking *masking, struct chain *chain, const
         return STATUS_OK;
     enum status status = places_init(&places, machine, chain, thread, &is_one);
     if (status == STATUS_OK && is_one) {
-        status = take(masking, run, &places, n_nested, is_done);
+        status = grammar_mask_take_byte(masking, run, &places, n_nested, is_done);
         places_fini(&places);
     }
     chain_fini(chain);
     return status;
 }
 
-static enum status run_below(struct masking *masking, uint32_t root, struct thread thread,
-                             uint32_t n_nested, bool *is_done) {
+static enum status grammar_mask_run_below(struct masking *masking, uint32_t root,
+                                          struct thread thread, uint32_t n_nested, bool *is_done) {
     static const struct points none;
     struct automaton *automaton = &masking->machine->automaton;
     struct chain chain;
@@ -171,11 +173,11 @@ static enum status run_below(struct masking *masking, uint32_t root, struct thre
     const struct points *points = chain.points > 0 ? &automaton->points[chain.points] : &none;
     bool is_short = chain.points > 0 && !chain.is_loop; /* sets within characters, at each place */
     TRY(run_of(automaton, masking->vocabulary, root, chain.ascii, points, is_short, &run));
-    enum status status = run_along(masking, &chain, run, thread, n_nested, is_done);
+    enum status status = grammar_mask_run_along(masking, &chain, run, thread, n_nested, is_done);
     store_item_unref(run);
     return status;
 }
 
 enum status mask_run(struct masking *masking, uint32_t root, struct thread thread, bool *is_done) {
-    return run_below(masking, root, thread, 0, is_done);
+    return grammar_mask_run_below(masking, root, thread, 0, is_done);
 }

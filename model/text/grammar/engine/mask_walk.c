@@ -53,7 +53,7 @@ enum status masking_allow_inside(struct masking *masking, const struct inside *i
 }
 
 /* What the threads of a level take. */
-static void open_level(struct masking *masking, struct masking_level *level) {
+static void grammar_mask_open_level(struct masking *masking, struct masking_level *level) {
     const struct set *sets = masking->machine->automaton.sets;
     memset(level->takes, 0, sizeof level->takes);
     for (uint32_t i = level->begin; i < level->end; i++)
@@ -72,7 +72,7 @@ enum status masking_walk(struct masking *masking, uint32_t root, const struct th
     for (uint32_t i = 0; i < n; i++)
         TRY(threads_push(walked, from[i]));
     levels[depth] = (struct masking_level){.begin = 0, .end = n};
-    open_level(masking, &levels[depth]);
+    grammar_mask_open_level(masking, &levels[depth]);
     for (uint32_t i = root + 1; i < nodes[root].skip;) {
         const struct token_node *node = &nodes[i];
         const struct masking_level *above = &levels[node->depth - 1];
@@ -94,7 +94,7 @@ enum status masking_walk(struct masking *masking, uint32_t root, const struct th
         masking_allow(masking, node->token);
         i++;
         if (node->skip > i)
-            open_level(masking, level);
+            grammar_mask_open_level(masking, level);
     }
     return STATUS_OK;
 }

@@ -3,8 +3,9 @@
 #include <stdlib.h>
 
 /* The thread behind i letters, and the callers' behind the first. */
-static enum status add_threads(struct places *places, struct machine *machine,
-                               const struct chain *chain, struct thread thread, uint32_t i) {
+static enum status grammar_places_add_threads(struct places *places, struct machine *machine,
+                                              const struct chain *chain, struct thread thread,
+                                              uint32_t i) {
     const struct set *set = &machine->automaton.sets[chain->sets[i]];
     bool fits = true;
     thread.set = chain->sets[i];
@@ -18,15 +19,16 @@ static enum status add_threads(struct places *places, struct machine *machine,
     return machine_behind(machine, thread, &places->threads);
 }
 
-static enum status places_fill(struct places *places, struct machine *machine,
-                               const struct chain *chain, struct thread thread, bool *are_apart) {
+static enum status grammar_places_fill(struct places *places, struct machine *machine,
+                                       const struct chain *chain, struct thread thread,
+                                       bool *are_apart) {
     uint64_t beyond = chain->points > 0 ? UINT64_MAX : 0;
     const uint64_t letters[4] = {chain->ascii[0], chain->ascii[1], beyond, beyond};
     *are_apart = true;
     for (uint32_t i = 0; i < places->n && *are_apart; i++) {
         struct place *place = &places->at[i];
         place->begin = places->threads.n;
-        TRY(add_threads(places, machine, chain, thread, i));
+        TRY(grammar_places_add_threads(places, machine, chain, thread, i));
         place->n = places->threads.n - place->begin;
         for (uint32_t k = 0; k < place->n; k++) {
             const struct thread *at = &places->threads.at[place->begin + k];
@@ -47,7 +49,7 @@ enum status places_init(struct places *places, struct machine *machine, const st
     places->at = calloc(places->n, sizeof *places->at);
     if (!places->at)
         return STATUS_NOMEM;
-    enum status status = places_fill(places, machine, chain, thread, are_apart);
+    enum status status = grammar_places_fill(places, machine, chain, thread, are_apart);
     if (status != STATUS_OK || !*are_apart)
         places_fini(places);
     return status;

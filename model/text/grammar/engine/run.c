@@ -18,7 +18,7 @@ struct walked {
 };
 
 /* A run that is being made. */
-struct making {
+struct run_making {
     const struct grammar_vocabulary *vocabulary;
     uint32_t root;
     const uint64_t *ascii; /* (2) */
@@ -37,7 +37,7 @@ struct making {
 };
 
 /* Room for one more item of `unit` bytes. */
-static enum status run_grow(void *array, uint32_t n, uint32_t *size, size_t unit) {
+static enum status grammar_run_grow(void *array, uint32_t n, uint32_t *size, size_t unit) {
     void **at = array;
     if (n < *size)
         return STATUS_OK;
@@ -50,14 +50,16 @@ static enum status run_grow(void *array, uint32_t n, uint32_t *size, size_t unit
     return STATUS_OK;
 }
 
-static enum status add_other(struct making *making, uint32_t node, uint32_t n_before) {
-    TRY(run_grow(&making->others, making->n_others, &making->others_size, sizeof *making->others));
+static enum status grammar_run_add_other(struct run_making *making, uint32_t node,
+                                         uint32_t n_before) {
+    TRY(grammar_run_grow(&making->others, making->n_others, &making->others_size,
+                         sizeof *making->others));
     making->others[making->n_others++] = (struct run_other){node, n_before};
     return STATUS_OK;
 }
 
-static enum status add_deep(struct making *making, uint32_t node) {
-    TRY(run_grow(&making->deep, making->n_deep, &making->deep_size, sizeof *making->deep));
+static enum status grammar_run_add_deep(struct run_making *making, uint32_t node) {
+    TRY(grammar_run_grow(&making->deep, making->n_deep, &making->deep_size, sizeof *making->deep));
     making->deep[making->n_deep++] = node;
     return STATUS_OK;
 }
@@ -65,8 +67,8 @@ static enum status add_deep(struct making *making, uint32_t node) {
 /* What a byte is where the bytes before it are of the set. */
 enum found { INSIDE, OTHER, NOBODYS };
 
-static enum found look_at(const struct making *making, const struct walked *before, uint8_t byte,
-                          struct walked *after) {
+static enum found grammar_run_look_at(const struct run_making *making, const struct walked *before,
+                                      uint8_t byte, struct walked *after) {
     *after = *before;
     if (before->begun.n_more > 0) {
         bool is_next = begun_next(&after->begun, byte);
@@ -82,8 +84,8 @@ static enum found look_at(const struct making *making, const struct walked *befo
 }
 
 /* Takes a subtree all of which is of the set; false: it is not known to be. */
-static bool take_subtree(struct making *making, const struct subtree *subtree,
-                         const struct walked *before) {
+static bool grammar_run_take_subtree(struct run_making *making, const struct subtree *subtree,
+                                     const struct walked *before) {
     if (before->begun.n_more > 0 || !ascii_covers(making->ascii, subtree->ascii) ||
         (subtree->has_points && !making->has_all))
         return false;
@@ -96,7 +98,7 @@ static bool take_subtree(struct making *making, const struct subtree *subtree,
     return true;
 }
 
-static enum status walk(struct making *making, struct automaton *automaton) {
+static enum status grammar_run_walk(struct run_making *making, struct automaton *automaton) {
     const struct token_node *nodes = making->vocabulary->nodes;
     const struct subtrees *subtrees = &making->vocabulary->subtrees;
     uint32_t root = making->root;
@@ -108,14 +110,14 @@ static enum status walk(struct making *making, struct automaton *automaton) {
         struct walked *after = &making->walked[node->depth - nodes[root].depth];
         const struct subtree *subtree = subtree_of(subtrees, &next, i);
         TRY(automaton_work(automaton, 1));
-        if (subtree && take_subtree(making, subtree, before)) {
+        if (subtree && grammar_run_take_subtree(making, subtree, before)) {
             TRY(automaton_work(automaton, subtree->n / SUBTREE_WORK));
             i = node->skip;
             continue;
         }
-        enum found found = look_at(making, before, node->byte, after);
+        enum found found = grammar_run_look_at(making, before, node->byte, after);
         if (found == OTHER)
-            TRY(add_other(making, i, before->n_chars));
+            TRY(grammar_run_add_other(making, i, before->n_chars));
         if (found != INSIDE) {
             i = node->skip;
             continue;
@@ -126,14 +128,14 @@ static enum status walk(struct making *making, struct automaton *automaton) {
         i++;
         if (after->n_chars < making->n_max || after->begun.n_more > 0 || i == node->skip)
             continue;
-        TRY(add_deep(making, i - 1));
+        TRY(grammar_run_add_deep(making, i - 1));
         i = node->skip;
     }
     return STATUS_OK;
 }
 
 /* Others by their bytes: counting sort. */
-static void sort_by_byte(const struct making *making, struct run *run) {
+static void grammar_run_sort_by_byte(const struct run_making *making, struct run *run) {
     const struct token_node *nodes = making->vocabulary->nodes;
     for (uint32_t i = 0; i < making->n_others; i++) {
         uint32_t node = making->others[i].node;
@@ -149,7 +151,7 @@ static void sort_by_byte(const struct making *making, struct run *run) {
         run->others[next[nodes[making->others[i].node].byte]++] = making->others[i];
 }
 
-static struct run *pack(const struct making *making) {
+static struct run *grammar_run_pack(const struct run_making *making) {
     size_t n_inside = inside_bytes(&making->inside);
     size_t n_others = making->n_others * sizeof(struct run_other);
     size_t n_deep = making->n_deep * sizeof(uint32_t);
@@ -164,16 +166,17 @@ static struct run *pack(const struct making *making) {
     run->longest = making->longest;
     if (n_deep > 0)
         memcpy(run->deep, making->deep, n_deep);
-    sort_by_byte(making, run);
+    grammar_run_sort_by_byte(making, run);
     return run;
 }
 
-static enum status run_make(struct making *making, struct automaton *automaton, struct run **run) {
+static enum status grammar_run_make(struct run_making *making, struct automaton *automaton,
+                                    struct run **run) {
     TRY(inside_list_init(&making->inside, making->vocabulary));
     making->walked = malloc(((size_t)making->vocabulary->n_bytes_max + 1) * sizeof *making->walked);
-    enum status status = making->walked ? walk(making, automaton) : STATUS_NOMEM;
+    enum status status = making->walked ? grammar_run_walk(making, automaton) : STATUS_NOMEM;
     if (status == STATUS_OK) {
-        *run = pack(making);
+        *run = grammar_run_pack(making);
         if (!*run)
             status = STATUS_NOMEM;
     }
@@ -191,16 +194,16 @@ enum status run_of(struct automaton *automaton, struct grammar_vocabulary *vocab
                           XXH3_64bits(points->ranges, points->n * sizeof *points->ranges)};
     XXH128_hash_t hash = XXH3_128bits(fields, sizeof fields);
     uint64_t key[2] = {hash.low64, hash.high64};
-    struct making making = {.vocabulary = vocabulary,
-                            .root = root,
-                            .ascii = ascii,
-                            .points = points,
-                            .has_all = points_are_all(points),
-                            .n_max = is_short ? RUN_SHORT : UINT32_MAX};
+    struct run_making making = {.vocabulary = vocabulary,
+                                .root = root,
+                                .ascii = ascii,
+                                .points = points,
+                                .has_all = points_are_all(points),
+                                .n_max = is_short ? RUN_SHORT : UINT32_MAX};
     *run = store_get(&vocabulary->store, key);
     if (*run)
         return STATUS_OK;
-    TRY(run_make(&making, automaton, run));
+    TRY(grammar_run_make(&making, automaton, run));
     store_put(&vocabulary->store, key, *run);
     return STATUS_OK;
 }

@@ -54,7 +54,7 @@ void store_fini(struct store *store) {
     *store = (struct store){0};
 }
 
-static uint32_t *slot_of(const struct store *store, const uint64_t key[2]) {
+static uint32_t *grammar_store_slot_of(const struct store *store, const uint64_t key[2]) {
     uint32_t at = (uint32_t)key[0] & (store->n_slots - 1);
     while (store->slots[at] != 0 &&
            memcmp(store->entries[store->slots[at]].key, key, 2 * sizeof *key) != 0)
@@ -62,13 +62,13 @@ static uint32_t *slot_of(const struct store *store, const uint64_t key[2]) {
     return &store->slots[at];
 }
 
-static void unlink_entry(struct store *store, uint32_t i) {
+static void grammar_store_unlink_entry(struct store *store, uint32_t i) {
     struct store_entry *entry = &store->entries[i];
     store->entries[entry->newer].older = entry->older;
     store->entries[entry->older].newer = entry->newer;
 }
 
-static void link_entry(struct store *store, uint32_t i) {
+static void grammar_store_link_entry(struct store *store, uint32_t i) {
     struct store_entry *head = &store->entries[0];
     store->entries[i].newer = 0;
     store->entries[i].older = head->older;
@@ -79,12 +79,12 @@ static void link_entry(struct store *store, uint32_t i) {
 void *store_get(struct store *store, const uint64_t key[2]) {
     struct store_item *item = NULL;
     pthread_mutex_lock(&store->lock);
-    uint32_t i = *slot_of(store, key);
+    uint32_t i = *grammar_store_slot_of(store, key);
     if (i != 0) {
         item = store->entries[i].item;
         atomic_fetch_add_explicit(&item->n_holders, 1, memory_order_relaxed);
-        unlink_entry(store, i);
-        link_entry(store, i);
+        grammar_store_unlink_entry(store, i);
+        grammar_store_link_entry(store, i);
         store->figures.n_found++;
     } else {
         store->figures.n_missed++;
@@ -94,7 +94,7 @@ void *store_get(struct store *store, const uint64_t key[2]) {
 }
 
 /* Empties a slot and moves up what probed past it. */
-static void empty_slot(struct store *store, uint32_t at) {
+static void grammar_store_empty_slot(struct store *store, uint32_t at) {
     uint32_t mask = store->n_slots - 1;
     for (uint32_t next = (at + 1) & mask; store->slots[next] != 0; next = (next + 1) & mask) {
         uint32_t home = (uint32_t)store->entries[store->slots[next]].key[0] & mask;
@@ -106,11 +106,12 @@ static void empty_slot(struct store *store, uint32_t at) {
     store->slots[at] = 0;
 }
 
-static void drop_oldest(struct store *store) {
+static void grammar_store_drop_oldest(struct store *store) {
     uint32_t i = store->entries[0].newer;
     struct store_entry *entry = &store->entries[i];
-    empty_slot(store, (uint32_t)(slot_of(store, entry->key) - store->slots));
-    unlink_entry(store, i);
+    grammar_store_empty_slot(store,
+                             (uint32_t)(grammar_store_slot_of(store, entry->key) - store->slots));
+    grammar_store_unlink_entry(store, i);
     store->figures.n_bytes -= entry->item->n_bytes;
     store->figures.n_items--;
     store->figures.n_dropped++;
@@ -120,7 +121,7 @@ static void drop_oldest(struct store *store) {
     store->free = i;
 }
 
-static bool grow(struct store *store) {
+static bool grammar_store_grow(struct store *store) {
     struct store_entry *entries =
         realloc(store->entries, (size_t)store->n_entries * 2 * sizeof *entries);
     if (!entries)
@@ -135,18 +136,18 @@ static bool grow(struct store *store) {
     store->slots = slots;
     store->n_slots *= 2;
     for (uint32_t i = entries[0].older; i != 0; i = entries[i].older)
-        *slot_of(store, entries[i].key) = i;
+        *grammar_store_slot_of(store, entries[i].key) = i;
     return true;
 }
 
 void store_put(struct store *store, const uint64_t key[2], void *block) {
     struct store_item *item = block;
     pthread_mutex_lock(&store->lock);
-    bool fits = item->n_bytes <= store->n_bytes_max && *slot_of(store, key) == 0;
+    bool fits = item->n_bytes <= store->n_bytes_max && *grammar_store_slot_of(store, key) == 0;
     while (fits && store->figures.n_bytes + item->n_bytes > store->n_bytes_max)
-        drop_oldest(store);
+        grammar_store_drop_oldest(store);
     if (fits && store->free == 0 && store->n_used == store->n_entries)
-        fits = grow(store);
+        fits = grammar_store_grow(store);
     if (fits) {
         uint32_t i = store->free;
         if (i != 0)
@@ -154,8 +155,8 @@ void store_put(struct store *store, const uint64_t key[2], void *block) {
         else
             i = store->n_used++;
         store->entries[i] = (struct store_entry){.key = {key[0], key[1]}, .item = item};
-        *slot_of(store, key) = i;
-        link_entry(store, i);
+        *grammar_store_slot_of(store, key) = i;
+        grammar_store_link_entry(store, i);
         atomic_fetch_add_explicit(&item->n_holders, 1, memory_order_relaxed);
         store->figures.n_bytes += item->n_bytes;
         store->figures.n_items++;

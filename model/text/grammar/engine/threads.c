@@ -67,7 +67,7 @@ struct closure {
     uint32_t first;
 };
 
-static struct closure closure_begin(struct machine *machine, struct threads *out) {
+static struct closure grammar_threads_closure_begin(struct machine *machine, struct threads *out) {
     if (++machine->mark == 0) {
         for (uint32_t i = 0; i < machine->n_slots; i++)
             machine->slots[i].mark = 0;
@@ -79,7 +79,7 @@ static struct closure closure_begin(struct machine *machine, struct threads *out
 #define ADD_STEPS 4u /* of work, for a thread: its frame is hashed and looked up */
 
 /* Puts a thread on the list, once. */
-static enum status add(struct closure *closure, struct thread thread) {
+static enum status grammar_threads_add(struct closure *closure, struct thread thread) {
     struct machine *machine = closure->machine;
     if (thread.set == SET_DEAD)
         return STATUS_OK;
@@ -98,7 +98,8 @@ static enum status add(struct closure *closure, struct thread thread) {
 }
 
 /* What a frame's `value` stands for, whatever numbers it has today. */
-static enum status push(struct machine *machine, struct frame frame, uint32_t *stack) {
+static enum status grammar_threads_push(struct machine *machine, struct frame frame,
+                                        uint32_t *stack) {
     uint64_t salt[2] = {frame.value, 0};
     if (frame.kind == FRAME_BACK) {
         salt[0] = machine->automaton.sets[frame.value].hash[0];
@@ -108,17 +109,18 @@ static enum status push(struct machine *machine, struct frame frame, uint32_t *s
 }
 
 /* Begins a rule's text over a stack. */
-static enum status enter(struct closure *closure, uint32_t rule, uint32_t stack, uint32_t trace) {
+static enum status grammar_threads_enter(struct closure *closure, uint32_t rule, uint32_t stack,
+                                         uint32_t trace) {
     struct machine *machine = closure->machine;
     const struct program_rule *of = &machine->program->rules[rule];
     uint32_t set;
     if (of->region != PROGRAM_NONE)
-        TRY(push(machine,
-                 (struct frame){.kind = FRAME_REGION, .value = of->region, .parent = stack},
-                 &stack));
+        TRY(grammar_threads_push(
+            machine, (struct frame){.kind = FRAME_REGION, .value = of->region, .parent = stack},
+            &stack));
     if (of->kind == RULE_PLAIN) {
         TRY(automaton_start(&machine->automaton, rule, &set));
-        return add(closure, (struct thread){set, stack, trace});
+        return grammar_threads_add(closure, (struct thread){set, stack, trace});
     }
     struct frame frame = {.kind = of->kind == RULE_REPEAT ? FRAME_REPEAT : FRAME_COUNT,
                           .value = rule,
@@ -126,72 +128,73 @@ static enum status enter(struct closure *closure, uint32_t rule, uint32_t stack,
                           .max = of->max,
                           .parent = stack};
     if (of->kind == RULE_REPEAT && of->min == 0)
-        TRY(add(closure, (struct thread){SET_END, stack, trace}));
+        TRY(grammar_threads_add(closure, (struct thread){SET_END, stack, trace}));
     if (of->max == 0 && of->kind == RULE_REPEAT)
         return STATUS_OK;
-    TRY(push(machine, frame, &stack));
+    TRY(grammar_threads_push(machine, frame, &stack));
     TRY(automaton_start(&machine->automaton, of->inner, &set));
-    return add(closure, (struct thread){set, stack, trace});
+    return grammar_threads_add(closure, (struct thread){set, stack, trace});
 }
 
 /* Ends the text of the rule on top of a stack. */
-static enum status leave(struct closure *closure, uint32_t stack, uint32_t trace) {
+static enum status grammar_threads_leave(struct closure *closure, uint32_t stack, uint32_t trace) {
     struct machine *machine = closure->machine;
     if (stack == 0)
-        return add(closure, (struct thread){SET_FINAL, 0, trace});
+        return grammar_threads_add(closure, (struct thread){SET_FINAL, 0, trace});
     struct frame frame = machine->frames.at[stack];
     switch (frame.kind) {
     case FRAME_BACK:
-        return add(closure, (struct thread){frame.value, frame.parent, trace});
+        return grammar_threads_add(closure, (struct thread){frame.value, frame.parent, trace});
     case FRAME_REGION:
-        return add(closure, (struct thread){SET_END, frame.parent, trace});
+        return grammar_threads_add(closure, (struct thread){SET_END, frame.parent, trace});
     case FRAME_COUNT:
         if (frame.min > 0)
             return STATUS_OK;
-        return add(closure, (struct thread){SET_END, frame.parent, trace});
+        return grammar_threads_add(closure, (struct thread){SET_END, frame.parent, trace});
     default:
         break;
     }
     frame.min -= frame.min > 0;
     frame.max -= frame.max != PROGRAM_NO_BOUND;
     if (frame.min == 0)
-        TRY(add(closure, (struct thread){SET_END, frame.parent, trace}));
+        TRY(grammar_threads_add(closure, (struct thread){SET_END, frame.parent, trace}));
     if (frame.max == 0)
         return STATUS_OK;
     uint32_t set;
-    TRY(push(machine, frame, &stack));
+    TRY(grammar_threads_push(machine, frame, &stack));
     TRY(automaton_start(&machine->automaton, machine->program->rules[frame.value].inner, &set));
-    return add(closure, (struct thread){set, stack, trace});
+    return grammar_threads_add(closure, (struct thread){set, stack, trace});
 }
 
 /* What follows a thread without a byte. */
-static enum status follow(struct closure *closure, struct thread thread) {
+static enum status grammar_threads_follow(struct closure *closure, struct thread thread) {
     struct machine *machine = closure->machine;
     struct automaton *automaton = &machine->automaton;
     if (thread.set == SET_FINAL)
         return STATUS_OK;
     if (automaton->sets[thread.set].accepts)
-        TRY(leave(closure, thread.stack, thread.trace));
+        TRY(grammar_threads_leave(closure, thread.stack, thread.trace));
     uint32_t n_calls = automaton->sets[thread.set].n_calls;
     for (uint32_t i = 0; i < n_calls; i++) {
         uint32_t back;
         uint32_t stack = thread.stack;
         TRY(automaton_behind_call(automaton, thread.set, i, &back));
         if (!set_is_end(&automaton->sets[back])) /* else the callee's end is the caller's, too */
-            TRY(push(machine, (struct frame){.kind = FRAME_BACK, .value = back, .parent = stack},
-                     &stack));
+            TRY(grammar_threads_push(
+                machine, (struct frame){.kind = FRAME_BACK, .value = back, .parent = stack},
+                &stack));
         uint32_t rule = automaton->calls[automaton->sets[thread.set].calls + i].rule;
-        TRY(enter(closure, rule, stack, thread.trace));
+        TRY(grammar_threads_enter(closure, rule, stack, thread.trace));
     }
     return STATUS_OK;
 }
 
 /* Follows all threads and keeps those that wait for something. */
-static enum status close_threads(struct closure *closure) {
+static enum status grammar_threads_close(struct closure *closure) {
     struct threads *out = closure->out;
     const struct automaton *automaton = &closure->machine->automaton;
     for (uint32_t i = closure->first; i < out->n; i++)
-        TRY(follow(closure, out->at[i]));
+        TRY(grammar_threads_follow(closure, out->at[i]));
     uint32_t n = closure->first;
     for (uint32_t i = closure->first; i < out->n; i++) {
         const struct set *set = &automaton->sets[out->at[i].set];
@@ -206,17 +209,18 @@ static enum status close_threads(struct closure *closure) {
 }
 
 /* A list that could not be made is no list. */
-static enum status finish(struct closure *closure, enum status status) {
+static enum status grammar_threads_finish(struct closure *closure, enum status status) {
     if (status == STATUS_OK)
-        status = close_threads(closure);
+        status = grammar_threads_close(closure);
     if (status != STATUS_OK)
         closure->out->n = closure->first;
     return status;
 }
 
 enum status machine_start(struct machine *machine, struct threads *out) {
-    struct closure closure = closure_begin(machine, out);
-    return finish(&closure, enter(&closure, machine->program->root, 0, 0));
+    struct closure closure = grammar_threads_closure_begin(machine, out);
+    return grammar_threads_finish(&closure,
+                                  grammar_threads_enter(&closure, machine->program->root, 0, 0));
 }
 
 uint32_t machine_count_max(const struct machine *machine, struct thread thread) {
@@ -238,11 +242,11 @@ enum status machine_count_off(struct machine *machine, struct thread *thread, ui
         frame.max -= n;
     }
     frame.min -= n < frame.min ? n : frame.min;
-    return push(machine, frame, &thread->stack);
+    return grammar_threads_push(machine, frame, &thread->stack);
 }
 
-static enum status step(struct closure *closure, struct thread thread, uint8_t byte,
-                        struct trace *trace, uint64_t at) {
+static enum status grammar_threads_step(struct closure *closure, struct thread thread, uint8_t byte,
+                                        struct trace *trace, uint64_t at) {
     struct machine *machine = closure->machine;
     struct automaton *automaton = &machine->automaton;
     uint32_t to;
@@ -261,7 +265,7 @@ static enum status step(struct closure *closure, struct thread thread, uint8_t b
         TRY(trace_note(trace, thread.trace, machine->frames.at[thread.stack].region, at,
                        &thread.trace));
     thread.set = to;
-    return add(closure, thread);
+    return grammar_threads_add(closure, thread);
 }
 
 enum status machine_byte(struct machine *machine, const struct thread *from, uint32_t n,
@@ -275,17 +279,17 @@ enum status machine_byte(struct machine *machine, const struct thread *from, uin
         if (!to->accepts && to->n_calls == 0) /* nothing else follows */
             return threads_push(out, thread);
     }
-    struct closure closure = closure_begin(machine, out);
+    struct closure closure = grammar_threads_closure_begin(machine, out);
     enum status status = STATUS_OK;
     for (uint32_t i = 0; status == STATUS_OK && i < n; i++)
-        status = step(&closure, from[i], byte, trace, at);
-    return finish(&closure, status);
+        status = grammar_threads_step(&closure, from[i], byte, trace, at);
+    return grammar_threads_finish(&closure, status);
 }
 
 enum status machine_token(struct machine *machine, const struct thread *from, uint32_t n,
                           uint32_t token, struct threads *out) {
     struct automaton *automaton = &machine->automaton;
-    struct closure closure = closure_begin(machine, out);
+    struct closure closure = grammar_threads_closure_begin(machine, out);
     enum status status = STATUS_OK;
     for (uint32_t i = 0; status == STATUS_OK && i < n; i++) {
         struct set set = automaton->sets[from[i].set];
@@ -295,13 +299,13 @@ enum status machine_token(struct machine *machine, const struct thread *from, ui
             struct thread thread = from[i];
             status = automaton_behind_token(automaton, from[i].set, k, &thread.set);
             if (status == STATUS_OK)
-                status = add(&closure, thread);
+                status = grammar_threads_add(&closure, thread);
         }
     }
-    return finish(&closure, status);
+    return grammar_threads_finish(&closure, status);
 }
 
 enum status machine_behind(struct machine *machine, struct thread thread, struct threads *out) {
-    struct closure closure = closure_begin(machine, out);
-    return finish(&closure, follow(&closure, thread));
+    struct closure closure = grammar_threads_closure_begin(machine, out);
+    return grammar_threads_finish(&closure, grammar_threads_follow(&closure, thread));
 }

@@ -13,7 +13,7 @@
 #define SUBTREE_WORK 4u   /* tokens that are taken at once for a step of work */
 
 /* A view that is being made: a walk of the whole trie. */
-struct making {
+struct view_making {
     struct machine *machine;
     const struct grammar_vocabulary *vocabulary;
     uint32_t *sets;          /* owned (n_bytes_max + 1): by depth */
@@ -28,27 +28,28 @@ struct making {
     bool overflows;
 };
 
-static void making_fini(struct making *making) {
+static void grammar_view_making_fini(struct view_making *making) {
     free(making->sets);
     free(making->costs);
     free(making->exits);
     inside_list_fini(&making->inside);
 }
 
-static enum status making_init(struct making *making, struct machine *machine,
-                               const struct grammar_vocabulary *vocabulary) {
-    *making = (struct making){.machine = machine, .vocabulary = vocabulary};
+static enum status grammar_view_making_init(struct view_making *making, struct machine *machine,
+                                            const struct grammar_vocabulary *vocabulary) {
+    *making = (struct view_making){.machine = machine, .vocabulary = vocabulary};
     making->sets = calloc(vocabulary->n_bytes_max + 1, sizeof *making->sets);
     making->costs = calloc(vocabulary->n_bytes_max + 1, sizeof *making->costs);
     enum status status = making->sets && making->costs
                              ? inside_list_init(&making->inside, vocabulary)
                              : STATUS_NOMEM;
     if (status != STATUS_OK)
-        making_fini(making);
+        grammar_view_making_fini(making);
     return status;
 }
 
-static enum status add_exit(struct making *making, uint32_t node, uint32_t set, uint16_t cost) {
+static enum status grammar_view_add_exit(struct view_making *making, uint32_t node, uint32_t set,
+                                         uint16_t cost) {
     uint32_t path = 0;
     while (path < making->n_paths && making->path_sets[path] != set)
         path++;
@@ -75,8 +76,9 @@ static enum status add_exit(struct making *making, uint32_t node, uint32_t set, 
 }
 
 /* Whether all characters of a subtree lead from a set to itself, and nothing but them can come meanwhile. */
-static enum status is_inside(struct automaton *automaton, uint32_t set,
-                             const struct subtree *subtree, uint32_t n_nodes, bool *is_it) {
+static enum status grammar_view_is_inside(struct automaton *automaton, uint32_t set,
+                                          const struct subtree *subtree, uint32_t n_nodes,
+                                          bool *is_it) {
     const struct set *of = &automaton->sets[set];
     *is_it = false;
     if (of->accepts || of->n_calls > 0)
@@ -91,7 +93,7 @@ static enum status is_inside(struct automaton *automaton, uint32_t set,
     return STATUS_OK;
 }
 
-static enum status walk(struct making *making, uint32_t from) {
+static enum status grammar_view_walk(struct view_making *making, uint32_t from) {
     struct automaton *automaton = &making->machine->automaton;
     const struct grammar_vocabulary *vocabulary = making->vocabulary;
     uint32_t next = 0;
@@ -105,7 +107,7 @@ static enum status walk(struct making *making, uint32_t from) {
         uint32_t to;
         TRY(automaton_work(automaton, 1));
         if (subtree)
-            TRY(is_inside(automaton, before, subtree, node->skip - i, &is_taken));
+            TRY(grammar_view_is_inside(automaton, before, subtree, node->skip - i, &is_taken));
         if (is_taken) {
             inside_add_subtree(&making->inside, subtree, automaton->sets[before].counts,
                                making->costs[node->depth - 1]);
@@ -128,13 +130,13 @@ static enum status walk(struct making *making, uint32_t from) {
             inside_add(&making->inside, node->token, cost);
         /* A leaf that is inside anyhow tells nothing more. */
         if ((set->accepts || set->n_calls > 0) && !(goes_on && node->skip == i + 1))
-            TRY(add_exit(making, i, to, cost));
+            TRY(grammar_view_add_exit(making, i, to, cost));
         i = set->takes_text ? i + 1 : node->skip;
     }
     return STATUS_OK;
 }
 
-static struct view *pack(const struct making *making) {
+static struct view *grammar_view_pack(const struct view_making *making) {
     size_t n_exits = making->n_exits * sizeof(struct view_exit);
     size_t n_paths = making->n_paths * sizeof(uint32_t);
     struct view *view =
@@ -165,16 +167,16 @@ enum status view_of(struct machine *machine, uint32_t set, struct grammar_vocabu
     *view = store_get(&vocabulary->store, key);
     if (*view)
         return STATUS_OK;
-    struct making making;
-    TRY(making_init(&making, machine, vocabulary));
-    enum status status = walk(&making, set);
+    struct view_making making;
+    TRY(grammar_view_making_init(&making, machine, vocabulary));
+    enum status status = grammar_view_walk(&making, set);
     if (status == STATUS_OK && !making.overflows) {
-        *view = pack(&making);
+        *view = grammar_view_pack(&making);
         if (*view)
             store_put(&vocabulary->store, key, *view);
         else
             status = STATUS_NOMEM;
     }
-    making_fini(&making);
+    grammar_view_making_fini(&making);
     return status;
 }

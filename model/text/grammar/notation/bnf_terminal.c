@@ -13,7 +13,7 @@ bool bnf_at_terminal(const struct notation *notation, bool is_ebnf) {
 }
 
 /* A character of a GBNF literal or set. */
-static enum status read_char(struct notation *notation, uint32_t *point) {
+static enum status gbnf_read_char(struct notation *notation, uint32_t *point) {
     static const char letters[] = "nrt\\\"[]-^.";
     static const char values[] = "\n\r\t\\\"[]-^.";
     if (!notation_take(notation, "\\"))
@@ -34,8 +34,8 @@ static enum status read_char(struct notation *notation, uint32_t *point) {
 }
 
 /* Behind the quote. */
-static enum status read_literal(struct notation *notation, bool is_ebnf, char quote,
-                                struct element *element) {
+static enum status gbnf_read_literal(struct notation *notation, bool is_ebnf, char quote,
+                                     struct element *element) {
     struct program *program = notation->program;
     uint32_t at = element->begin;
     size_t begin = notation->at - 1;
@@ -46,7 +46,7 @@ static enum status read_literal(struct notation *notation, bool is_ebnf, char qu
             notation->at = begin;
             return notation_fail(notation, STATUS_INVALID, "a literal without its end");
         }
-        TRY(is_ebnf ? notation_point(notation, &point) : read_char(notation, &point));
+        TRY(is_ebnf ? notation_point(notation, &point) : gbnf_read_char(notation, &point));
         at = program_text(program, at, (struct span){bytes, utf8_encode(point, bytes)});
     }
     notation->at++;
@@ -54,15 +54,15 @@ static enum status read_literal(struct notation *notation, bool is_ebnf, char qu
     return STATUS_OK;
 }
 
-static enum status read_set_char(struct notation *notation, bool is_ebnf, uint32_t *point) {
+static enum status gbnf_read_set_char(struct notation *notation, bool is_ebnf, uint32_t *point) {
     if (!is_ebnf)
-        return read_char(notation, point);
+        return gbnf_read_char(notation, point);
     return notation_take(notation, "#x") ? notation_hex(notation, 0, point)
                                          : notation_point(notation, point);
 }
 
 /* Behind the bracket. */
-static enum status read_set(struct notation *notation, bool is_ebnf, struct element *element) {
+static enum status gbnf_read_set(struct notation *notation, bool is_ebnf, struct element *element) {
     size_t begin = notation->at - 1;
     bool is_negated = notation_take(notation, "^");
     notation_set_begin(notation);
@@ -73,11 +73,11 @@ static enum status read_set(struct notation *notation, bool is_ebnf, struct elem
             notation->at = begin;
             return notation_fail(notation, STATUS_INVALID, "a set without its end");
         }
-        TRY(read_set_char(notation, is_ebnf, &low));
+        TRY(gbnf_read_set_char(notation, is_ebnf, &low));
         high = low;
         if (notation_peek(notation, 0) == '-' && notation_peek(notation, 1) != ']') {
             notation->at++;
-            TRY(read_set_char(notation, is_ebnf, &high));
+            TRY(gbnf_read_set_char(notation, is_ebnf, &high));
         }
         TRY(notation_set_add(notation, low, high));
     }
@@ -96,9 +96,9 @@ enum status bnf_terminal(struct notation *notation, bool is_ebnf, struct element
         return notation_fail(notation, STATUS_UNSUPPORTED, "all tokens but one");
     notation->at++;
     if (c == '"' || c == '\'')
-        return read_literal(notation, is_ebnf, c, element);
+        return gbnf_read_literal(notation, is_ebnf, c, element);
     if (c == '[')
-        return read_set(notation, is_ebnf, element);
+        return gbnf_read_set(notation, is_ebnf, element);
     notation_set_begin(notation);
     element->is_set = true;
     if (c == '.')

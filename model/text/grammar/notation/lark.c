@@ -4,7 +4,7 @@
 #include "model/text/grammar/compile.h"
 #include "model/text/grammar/regex/regex_write.h"
 
-static enum status end_statement(struct lark *lark) {
+static enum status lark_end_statement(struct lark *lark) {
     struct notation *notation = &lark->notation;
     lark_skip_blank(lark, false);
     char c = notation_peek(notation, 0);
@@ -15,7 +15,7 @@ static enum status end_statement(struct lark *lark) {
 }
 
 /* name: ..., ?name: ..., !name.2: ..., NAME: ... */
-static enum status read_rule(struct lark *lark) {
+static enum status lark_read_rule(struct lark *lark) {
     struct notation *notation = &lark->notation;
     const struct program *program = notation->program;
     uint32_t rule;
@@ -37,11 +37,11 @@ static enum status read_rule(struct lark *lark) {
     if (!notation_take(notation, ":"))
         return notation_fail(notation, STATUS_INVALID, "expected ':'");
     TRY(lark_expansions(lark, 0, program->rules[rule].start, program->rules[rule].end));
-    return end_statement(lark);
+    return lark_end_statement(lark);
 }
 
 /* One name of `common`, which may get another. */
-static enum status import_name(struct lark *lark, bool has_alias) {
+static enum status lark_import_name(struct lark *lark, bool has_alias) {
     struct notation *notation = &lark->notation;
     const struct program *program = notation->program;
     struct span name = lark_name(lark);
@@ -64,29 +64,29 @@ static enum status import_name(struct lark *lark, bool has_alias) {
 }
 
 /* Behind "%import": common.NAME, common.NAME -> OTHER, common (A, B). */
-static enum status read_import(struct lark *lark) {
+static enum status lark_read_import(struct lark *lark) {
     struct notation *notation = &lark->notation;
     lark_skip_blank(lark, false);
     if (!span_is(lark_name(lark), "common"))
         return notation_fail(notation, STATUS_UNSUPPORTED, "imports of other modules than common");
     if (notation_take(notation, ".")) {
-        TRY(import_name(lark, true));
-        return end_statement(lark);
+        TRY(lark_import_name(lark, true));
+        return lark_end_statement(lark);
     }
     lark_skip_blank(lark, false);
     if (!notation_take(notation, "("))
         return notation_fail(notation, STATUS_INVALID, "expected '.' or '(' after \"common\"");
     do {
         lark_skip_blank(lark, true);
-        TRY(import_name(lark, false));
+        TRY(lark_import_name(lark, false));
         lark_skip_blank(lark, true);
     } while (notation_take(notation, ","));
     if (!notation_take(notation, ")"))
         return notation_fail(notation, STATUS_INVALID, "expected ')'");
-    return end_statement(lark);
+    return lark_end_statement(lark);
 }
 
-static enum status read_ignore(struct lark *lark) {
+static enum status lark_read_ignore(struct lark *lark) {
     struct notation *notation = &lark->notation;
     struct program *program = notation->program;
     if (lark->n_ignored == sizeof lark->ignored / sizeof *lark->ignored)
@@ -97,23 +97,23 @@ static enum status read_ignore(struct lark *lark) {
     lark->ignored[lark->n_ignored++] = rule;
     lark->is_terminal = true;
     TRY(lark_expansions(lark, 0, program->rules[rule].start, program->rules[rule].end));
-    return end_statement(lark);
+    return lark_end_statement(lark);
 }
 
-static enum status read_statement(struct lark *lark) {
+static enum status lark_read_statement(struct lark *lark) {
     struct notation *notation = &lark->notation;
     if (notation_take(notation, "%import "))
-        return read_import(lark);
+        return lark_read_import(lark);
     if (notation_take(notation, "%ignore "))
-        return read_ignore(lark);
+        return lark_read_ignore(lark);
     if (notation_peek(notation, 0) == '%')
         return notation_fail(notation, STATUS_UNSUPPORTED,
                              "statements other than %%import and %%ignore");
-    return read_rule(lark);
+    return lark_read_rule(lark);
 }
 
 /* Any of what is ignored, as often as wanted. */
-static void write_skip(struct lark *lark) {
+static void lark_write_skip(struct lark *lark) {
     struct program *program = lark->notation.program;
     if (lark->skip == PROGRAM_NONE || !program_ok(program))
         return;
@@ -123,14 +123,14 @@ static void write_skip(struct lark *lark) {
     program_empty(program, at, program->rules[lark->skip].end);
 }
 
-static enum status read_all(struct lark *lark, uint32_t from, uint32_t to) {
+static enum status lark_read_all(struct lark *lark, uint32_t from, uint32_t to) {
     struct notation *notation = &lark->notation;
     struct program *program = notation->program;
     if (memmem(notation->source.bytes, notation->source.n, "%ignore ", 8))
         lark->skip = program_rule(program);
     lark_skip_blank(lark, true);
     while (!notation_at_end(notation))
-        TRY(read_statement(lark));
+        TRY(lark_read_statement(lark));
     TRY(notation_check(notation));
     const struct named *start = notation_find(notation, SPAN("start"));
     if (!start)
@@ -141,7 +141,7 @@ static enum status read_all(struct lark *lark, uint32_t from, uint32_t to) {
         from = begin;
     }
     program_call(program, from, start->rule, to);
-    write_skip(lark);
+    lark_write_skip(lark);
     return program_status(program, notation->compile->error);
 }
 
@@ -151,7 +151,7 @@ enum status lark_compile(struct compile *compile, struct span source, uint32_t f
                                      .title = "Lark",
                                      .source = source},
                         .skip = PROGRAM_NONE};
-    enum status status = read_all(&lark, from, to);
+    enum status status = lark_read_all(&lark, from, to);
     notation_fini(&lark.notation);
     return status;
 }

@@ -2,7 +2,7 @@
 #include "model/text/grammar/notation/lark.h"
 
 /* A rule, or a terminal (*is_terminal). */
-static enum status read_name(struct lark *lark, struct element *element, bool *is_terminal) {
+static enum status lark_read_name(struct lark *lark, struct element *element, bool *is_terminal) {
     struct notation *notation = &lark->notation;
     struct named *named;
     struct span name = lark_name(lark);
@@ -21,7 +21,7 @@ static enum status read_name(struct lark *lark, struct element *element, bool *i
 }
 
 /* A terminal of a rule has behind it what is ignored. */
-static void add_skip(struct lark *lark, struct element *element) {
+static void lark_add_skip(struct lark *lark, struct element *element) {
     uint32_t end;
     if (lark->is_terminal || lark->skip == PROGRAM_NONE)
         return;
@@ -30,7 +30,7 @@ static void add_skip(struct lark *lark, struct element *element) {
     element->end = end;
 }
 
-static enum status read_atom(struct lark *lark, uint32_t depth, struct element *element) {
+static enum status lark_read_atom(struct lark *lark, uint32_t depth, struct element *element) {
     struct notation *notation = &lark->notation;
     struct program *program = notation->program;
     bool is_terminal;
@@ -48,14 +48,14 @@ static enum status read_atom(struct lark *lark, uint32_t depth, struct element *
     }
     TRY(lark_literal(lark, element, &is_terminal));
     if (!is_terminal)
-        TRY(read_name(lark, element, &is_terminal));
+        TRY(lark_read_name(lark, element, &is_terminal));
     if (is_terminal)
-        add_skip(lark, element);
+        lark_add_skip(lark, element);
     return STATUS_OK;
 }
 
 /* x?, x*, x+, x~n, x~n..m; `takes_lines`: inside brackets. */
-static enum status read_repeats(struct lark *lark, bool takes_lines, struct element *element) {
+static enum status lark_read_repeats(struct lark *lark, bool takes_lines, struct element *element) {
     struct notation *notation = &lark->notation;
     uint32_t min = 0;
     uint32_t max = PROGRAM_NO_BOUND;
@@ -83,7 +83,7 @@ static enum status read_repeats(struct lark *lark, bool takes_lines, struct elem
 }
 
 /* Whether the next line goes on with an alternative; then the place is at its '|'. */
-static bool goes_on(struct lark *lark) {
+static bool lark_goes_on(struct lark *lark) {
     size_t at = lark->notation.at;
     lark_skip_blank(lark, true);
     if (notation_peek(&lark->notation, 0) == '|')
@@ -92,7 +92,8 @@ static bool goes_on(struct lark *lark) {
     return false;
 }
 
-static enum status read_sequence(struct lark *lark, uint32_t depth, uint32_t from, uint32_t to) {
+static enum status lark_read_sequence(struct lark *lark, uint32_t depth, uint32_t from,
+                                      uint32_t to) {
     struct notation *notation = &lark->notation;
     struct program *program = notation->program;
     bool takes_lines = depth > 0;
@@ -108,8 +109,8 @@ static enum status read_sequence(struct lark *lark, uint32_t depth, uint32_t fro
                 return notation_fail(notation, STATUS_INVALID, "expected a name after \"->\"");
             continue;
         }
-        TRY(read_atom(lark, depth, &element));
-        TRY(read_repeats(lark, takes_lines, &element));
+        TRY(lark_read_atom(lark, depth, &element));
+        TRY(lark_read_repeats(lark, takes_lines, &element));
         program_empty(program, from, element.begin);
         from = element.end;
         TRY(program_status(program, notation->compile->error));
@@ -125,7 +126,7 @@ enum status lark_expansions(struct lark *lark, uint32_t depth, uint32_t from, ui
                              notation->compile->depth_max);
     do {
         notation_take(notation, "|");
-        TRY(read_sequence(lark, depth, from, to));
-    } while (goes_on(lark));
+        TRY(lark_read_sequence(lark, depth, from, to));
+    } while (lark_goes_on(lark));
     return STATUS_OK;
 }

@@ -16,7 +16,7 @@ void lark_skip_blank(struct lark *lark, bool takes_lines) {
     }
 }
 
-static bool is_name_char(char c) {
+static bool lark_is_name_char(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
            c == '-';
 }
@@ -27,7 +27,7 @@ struct span lark_name(struct lark *lark) {
     char first = notation_peek(notation, 0);
     if ((first >= '0' && first <= '9') || first == '-')
         return (struct span){0};
-    while (is_name_char(notation_peek(notation, 0)) &&
+    while (lark_is_name_char(notation_peek(notation, 0)) &&
            !(notation_peek(notation, 0) == '-' && notation_peek(notation, 1) == '>'))
         notation->at++;
     return (struct span){notation->source.bytes + begin, notation->at - begin};

@@ -6,7 +6,7 @@
 #include "model/text/grammar/regex/regex_write.h"
 
 /* A character of a string. As in Lark, a backslash before any other letter is itself. */
-static enum status read_char(struct notation *notation, uint32_t *point) {
+static enum status lark_read_char(struct notation *notation, uint32_t *point) {
     static const char letters[] = "nftr\\\"";
     static const char values[] = "\n\f\t\r\\\"";
     char next = notation_peek(notation, 1);
@@ -26,7 +26,7 @@ static enum status read_char(struct notation *notation, uint32_t *point) {
 }
 
 /* An ASCII letter in both cases, any other character as it is. */
-static uint32_t write_char(struct program *program, uint32_t point, bool folds, uint32_t at) {
+static uint32_t lark_write_char(struct program *program, uint32_t point, bool folds, uint32_t at) {
     char bytes[4];
     bool is_letter = ((point | 0x20) >= 'a' && (point | 0x20) <= 'z');
     if (!folds || !is_letter)
@@ -38,8 +38,8 @@ static uint32_t write_char(struct program *program, uint32_t point, bool folds, 
 }
 
 /* Finds the closing mark of a literal; its place is left behind the literal's flags. */
-static enum status find_end(struct notation *notation, char mark, struct span *text,
-                            struct span *flags) {
+static enum status lark_find_end(struct notation *notation, char mark, struct span *text,
+                                 struct span *flags) {
     size_t begin = ++notation->at;
     while (notation_peek(notation, 0) != mark) {
         bool is_escape = notation_peek(notation, 0) == '\\';
@@ -63,34 +63,34 @@ static enum status find_end(struct notation *notation, char mark, struct span *t
 }
 
 /* The only character of a string that stands in a range. */
-static enum status read_bound(struct notation *notation, uint32_t *point) {
+static enum status lark_read_bound(struct notation *notation, uint32_t *point) {
     if (notation_peek(notation, 0) != '"')
         return notation_fail(notation, STATUS_INVALID, "expected a string of one character");
     notation->at++;
-    TRY(read_char(notation, point));
+    TRY(lark_read_char(notation, point));
     return notation_take(notation, "\"")
                ? STATUS_OK
                : notation_fail(notation, STATUS_INVALID, "a range has strings of one character");
 }
 
-static enum status read_string(struct lark *lark, struct element *element) {
+static enum status lark_read_string(struct lark *lark, struct element *element) {
     struct notation *notation = &lark->notation;
     struct program *program = notation->program;
     size_t begin = notation->at;
     struct span text;
     struct span flags;
-    TRY(find_end(notation, '"', &text, &flags));
+    TRY(lark_find_end(notation, '"', &text, &flags));
     size_t end = notation->at;
     lark_skip_blank(lark, false);
     if (flags.n == 0 && notation_take(notation, "..")) {
         uint32_t low;
         uint32_t high;
         notation->at = begin;
-        TRY(read_bound(notation, &low));
+        TRY(lark_read_bound(notation, &low));
         lark_skip_blank(lark, false);
         notation->at += 2;
         lark_skip_blank(lark, false);
-        TRY(read_bound(notation, &high));
+        TRY(lark_read_bound(notation, &high));
         if (low > high)
             return notation_fail(notation, STATUS_INVALID, "a range whose end is below its start");
         program_points(program, element->begin, low, high, element->end);
@@ -103,22 +103,22 @@ static enum status read_string(struct lark *lark, struct element *element) {
     uint32_t at = element->begin;
     while (notation->at < begin + 1 + text.n && program_ok(program)) {
         uint32_t point;
-        TRY(read_char(notation, &point));
-        at = write_char(program, point, folds, at);
+        TRY(lark_read_char(notation, &point));
+        at = lark_write_char(program, point, folds, at);
     }
     notation->at = end;
     program_empty(program, at, element->end);
     return STATUS_OK;
 }
 
-static enum status read_regex(struct lark *lark, struct element *element) {
+static enum status lark_read_regex(struct lark *lark, struct element *element) {
     struct notation *notation = &lark->notation;
     struct compile *compile = notation->compile;
     size_t begin = notation->at;
     unsigned bits = REGEX_TERMINAL;
     struct span text;
     struct span flags;
-    TRY(find_end(notation, '/', &text, &flags));
+    TRY(lark_find_end(notation, '/', &text, &flags));
     size_t end = notation->at;
     notation->at = begin;
     for (size_t i = 0; i < flags.n; i++) {
@@ -141,8 +141,8 @@ enum status lark_literal(struct lark *lark, struct element *element, bool *is_li
     char c = notation_peek(&lark->notation, 0);
     *is_literal = c == '"' || c == '/' || c == '<';
     if (c == '"')
-        return read_string(lark, element);
+        return lark_read_string(lark, element);
     if (c == '/')
-        return read_regex(lark, element);
+        return lark_read_regex(lark, element);
     return c == '<' ? special_read(&lark->notation, element) : STATUS_OK;
 }

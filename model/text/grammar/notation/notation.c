@@ -75,7 +75,7 @@ enum status notation_number(struct notation *notation, uint32_t *number) {
 
 /* --- names */
 
-static uint32_t *slot_of(struct notation *notation, struct span name) {
+static uint32_t *notation_slot_of(struct notation *notation, struct span name) {
     uint32_t at = (uint32_t)XXH3_64bits(name.bytes, name.n) & (notation->n_slots - 1);
     while (notation->slots[at] != 0 &&
            !span_equal(notation->names[notation->slots[at] - 1].name, name))
@@ -84,11 +84,11 @@ static uint32_t *slot_of(struct notation *notation, struct span name) {
 }
 
 struct named *notation_find(struct notation *notation, struct span name) {
-    uint32_t slot = notation->n_slots > 0 ? *slot_of(notation, name) : 0;
+    uint32_t slot = notation->n_slots > 0 ? *notation_slot_of(notation, name) : 0;
     return slot > 0 ? &notation->names[slot - 1] : NULL;
 }
 
-static enum status make_room(struct notation *notation) {
+static enum status notation_make_room(struct notation *notation) {
     if (notation->n_names < notation->names_size)
         return STATUS_OK;
     uint32_t size = notation->names_size ? notation->names_size * 2 : 32;
@@ -105,7 +105,7 @@ static enum status make_room(struct notation *notation) {
     notation->n_slots = size * 2;
     notation->names_size = size;
     for (uint32_t i = 0; i < notation->n_names; i++)
-        *slot_of(notation, notation->names[i].name) = i + 1;
+        *notation_slot_of(notation, notation->names[i].name) = i + 1;
     return STATUS_OK;
 }
 
@@ -113,12 +113,12 @@ enum status notation_name(struct notation *notation, struct span name, struct na
     *named = notation_find(notation, name);
     if (*named)
         return STATUS_OK;
-    TRY(make_room(notation));
+    TRY(notation_make_room(notation));
     uint32_t rule = program_rule(notation->program);
     TRY(program_status(notation->program, notation->compile->error));
     notation->names[notation->n_names] =
         (struct named){.name = name, .rule = rule, .at = notation->at - name.n};
-    *slot_of(notation, name) = ++notation->n_names;
+    *notation_slot_of(notation, name) = ++notation->n_names;
     *named = &notation->names[notation->n_names - 1];
     return STATUS_OK;
 }
@@ -190,7 +190,7 @@ void notation_set_write(struct notation *notation, uint32_t from, uint32_t to) {
 /* --- repeats */
 
 /* Many characters of one set are counted, not written out, as in regular expressions. */
-static uint32_t count_set(struct notation *notation, uint32_t min, uint32_t max) {
+static uint32_t notation_count_set(struct notation *notation, uint32_t min, uint32_t max) {
     struct program *program = notation->program;
     uint32_t inner = program_rule(program);
     if (!program_ok(program))
@@ -211,7 +211,7 @@ enum status notation_repeat(struct notation *notation, struct element *element, 
     uint32_t end = program_node(program);
     bool is_counted = min > 1 || (max > 1 && max != PROGRAM_NO_BOUND);
     if (element->is_set && is_counted) {
-        program_call(program, begin, count_set(notation, min, max), end);
+        program_call(program, begin, notation_count_set(notation, min, max), end);
     } else {
         if (element->is_set)
             notation_set_write(notation, element->begin, element->end);

@@ -3,7 +3,7 @@
 #include "model/text/grammar/vocabulary.h"
 
 /* Behind "<[". */
-static enum status read_id(struct notation *notation, struct element *element) {
+static enum status notation_read_token_id(struct notation *notation, struct element *element) {
     const struct grammar_vocabulary *vocabulary = notation->compile->vocabulary;
     size_t begin = notation->at;
     uint64_t id = 0;
@@ -26,7 +26,7 @@ enum status special_read(struct notation *notation, struct element *element) {
         return notation_fail(notation, STATUS_UNSUPPORTED,
                              "a special token cannot be part of a JSON string");
     if (notation_take(notation, "<["))
-        return read_id(notation, element);
+        return notation_read_token_id(notation, element);
     while (!notation_at_end(notation) && notation_peek(notation, 0) != '>' &&
            (unsigned char)notation_peek(notation, 0) > ' ')
         notation->at++;

@@ -14,7 +14,7 @@ struct reverse {
     uint32_t *calls;      /* (n_calls) edges, grouped by rule */
 };
 
-static void reverse_fini(struct reverse *reverse) {
+static void grammar_program_reverse_fini(struct reverse *reverse) {
     free(reverse->first_in);
     free(reverse->in);
     free(reverse->from);
@@ -22,7 +22,8 @@ static void reverse_fini(struct reverse *reverse) {
     free(reverse->calls);
 }
 
-static enum status reverse_init(struct reverse *reverse, const struct program *program) {
+static enum status grammar_program_reverse_init(struct reverse *reverse,
+                                                const struct program *program) {
     uint32_t n_edges = program->n_edges;
     *reverse = (struct reverse){0};
     reverse->first_in = calloc(program->n_nodes + 2, sizeof(uint32_t));
@@ -32,7 +33,7 @@ static enum status reverse_init(struct reverse *reverse, const struct program *p
     reverse->calls = calloc(n_edges + 1, sizeof(uint32_t));
     if (!reverse->first_in || !reverse->first_call || !reverse->in || !reverse->from ||
         !reverse->calls) {
-        reverse_fini(reverse);
+        grammar_program_reverse_fini(reverse);
         return STATUS_NOMEM;
     }
     for (uint32_t node = 0; node < program->n_nodes; node++)
@@ -58,7 +59,7 @@ static enum status reverse_init(struct reverse *reverse, const struct program *p
 
 /* Spreads from the rules' ends backwards over the edges that count: all of them (`any`: which nodes
  * are live and which rules have a text), or those that take nothing. */
-struct spread {
+struct rule_spread {
     struct program *program;
     const struct reverse *reverse;
     bool *node;
@@ -68,20 +69,20 @@ struct spread {
     bool any;
 };
 
-static void spread_node(struct spread *spread, uint32_t node) {
+static void grammar_program_spread_node(struct rule_spread *spread, uint32_t node) {
     if (spread->node[node])
         return;
     spread->node[node] = true;
     spread->work[spread->n_work++] = node;
 }
 
-static bool passes(const struct spread *spread, const struct program_edge *edge) {
+static bool grammar_rule_passes(const struct rule_spread *spread, const struct program_edge *edge) {
     if (edge->kind == EDGE_CALL)
         return spread->rule[edge->value];
     return spread->any || edge->kind == EDGE_EMPTY;
 }
 
-static void spread_rule(struct spread *spread, uint32_t rule) {
+static void grammar_program_spread_rule(struct rule_spread *spread, uint32_t rule) {
     const struct program *program = spread->program;
     if (spread->rule[rule])
         return;
@@ -90,12 +91,12 @@ static void spread_rule(struct spread *spread, uint32_t rule) {
          i++) {
         uint32_t e = spread->reverse->calls[i];
         if (spread->node[program->edges[e].to])
-            spread_node(spread, spread->reverse->from[e]);
+            grammar_program_spread_node(spread, spread->reverse->from[e]);
     }
 }
 
 /* Rules whose start was reached, and repeats whose inner rule was (or need not be). */
-static bool spread_rules(struct spread *spread) {
+static bool grammar_program_spread_rules(struct rule_spread *spread) {
     const struct program *program = spread->program;
     bool is_new = false;
     for (uint32_t r = 0; r < program->n_rules; r++) {
@@ -105,18 +106,18 @@ static bool spread_rules(struct spread *spread) {
                               ? rule->min == 0 || spread->rule[rule->inner]
                               : spread->rule[rule->inner] && (spread->any || rule->min == 0);
         if (is_reached && !spread->rule[r]) {
-            spread_rule(spread, r);
+            grammar_program_spread_rule(spread, r);
             is_new = true;
         }
     }
     return is_new;
 }
 
-static void spread_run(struct spread *spread) {
+static void grammar_program_spread_run(struct rule_spread *spread) {
     struct program *program = spread->program;
     for (uint32_t r = 0; r < program->n_rules; r++)
         if (program->rules[r].kind == RULE_PLAIN)
-            spread_node(spread, program->rules[r].end);
+            grammar_program_spread_node(spread, program->rules[r].end);
     do {
         while (spread->n_work > 0) {
             uint32_t node = spread->work[--spread->n_work];
@@ -124,31 +125,34 @@ static void spread_run(struct spread *spread) {
             uint32_t end = spread->reverse->first_in[node + 1];
             program_work(program, end - begin + 1);
             for (uint32_t i = begin; i < end; i++)
-                if (passes(spread, &program->edges[spread->reverse->in[i]]))
-                    spread_node(spread, spread->reverse->from[spread->reverse->in[i]]);
+                if (grammar_rule_passes(spread, &program->edges[spread->reverse->in[i]]))
+                    grammar_program_spread_node(spread,
+                                                spread->reverse->from[spread->reverse->in[i]]);
         }
         program_work(program, program->n_rules);
-    } while (program_ok(program) && spread_rules(spread));
+    } while (program_ok(program) && grammar_program_spread_rules(spread));
 }
 
-static enum status spread_all(struct program *program, bool any, bool *node, bool *rule) {
+static enum status grammar_program_spread_all(struct program *program, bool any, bool *node,
+                                              bool *rule) {
     struct reverse reverse;
-    TRY(reverse_init(&reverse, program));
-    struct spread spread = {
+    TRY(grammar_program_reverse_init(&reverse, program));
+    struct rule_spread spread = {
         .program = program, .reverse = &reverse, .node = node, .rule = rule, .any = any};
     spread.work = calloc(program->n_nodes + 1, sizeof *spread.work);
     if (spread.work)
-        spread_run(&spread);
+        grammar_program_spread_run(&spread);
     enum status status = spread.work ? program->status : STATUS_NOMEM;
     free(spread.work);
-    reverse_fini(&reverse);
+    grammar_program_reverse_fini(&reverse);
     return status;
 }
 
 enum status program_find_nullable(struct program *program) {
     bool *node = calloc(program->n_nodes + 1, sizeof *node);
     bool *rule = calloc(program->n_rules + 1, sizeof *rule);
-    enum status status = node && rule ? spread_all(program, false, node, rule) : STATUS_NOMEM;
+    enum status status =
+        node && rule ? grammar_program_spread_all(program, false, node, rule) : STATUS_NOMEM;
     for (uint32_t r = 0; status == STATUS_OK && r < program->n_rules; r++)
         program->rules[r].is_nullable = rule[r];
     free(node);
@@ -156,10 +160,11 @@ enum status program_find_nullable(struct program *program) {
     return status;
 }
 
-static enum status find_live(struct program *program) {
+static enum status grammar_program_find_live(struct program *program) {
     bool *node = calloc(program->n_nodes + 1, sizeof *node);
     bool *rule = calloc(program->n_rules + 1, sizeof *rule);
-    enum status status = node && rule ? spread_all(program, true, node, rule) : STATUS_NOMEM;
+    enum status status =
+        node && rule ? grammar_program_spread_all(program, true, node, rule) : STATUS_NOMEM;
     for (uint32_t i = 0; status == STATUS_OK && i < program->n_nodes; i++)
         program->nodes[i].is_live = node[i];
     for (uint32_t r = 0; status == STATUS_OK && r < program->n_rules; r++)
@@ -170,7 +175,7 @@ static enum status find_live(struct program *program) {
 }
 
 /* The hash of a whole rule's edges, with nodes counted from its first. */
-static enum status hash_rule(struct program *program, struct program_rule *rule) {
+static enum status grammar_program_hash_rule(struct program *program, struct program_rule *rule) {
     XXH3_state_t *state = XXH3_createState();
     if (!state)
         return STATUS_NOMEM;
@@ -197,7 +202,7 @@ static enum status hash_rule(struct program *program, struct program_rule *rule)
 
 /* Repeats of a rule that may be empty become chains of calls: a frame that counts empty texts would
  * never come to an end. */
-static void write_chains(struct program *program) {
+static void grammar_program_write_chains(struct program *program) {
     for (uint32_t r = 0; r < program->n_rules && program_ok(program); r++) {
         struct program_rule rule = program->rules[r];
         if (rule.kind != RULE_REPEAT || !program->rules[rule.inner].is_nullable)
@@ -222,7 +227,7 @@ enum status program_finish(struct program *program, struct error *error) {
     TRY(program_status(program, error));
     enum status status = program_find_nullable(program);
     if (status == STATUS_OK) {
-        write_chains(program);
+        grammar_program_write_chains(program);
         status = program->status;
     }
     if (status == STATUS_OK) {
@@ -231,10 +236,10 @@ enum status program_finish(struct program *program, struct error *error) {
             return status;
     }
     if (status == STATUS_OK)
-        status = find_live(program);
+        status = grammar_program_find_live(program);
     for (uint32_t r = 0; status == STATUS_OK && r < program->n_rules; r++)
         if (program->rules[r].is_whole)
-            status = hash_rule(program, &program->rules[r]);
+            status = grammar_program_hash_rule(program, &program->rules[r]);
     if (status != STATUS_OK)
         program_fail(program, status, "its steps of work");
     TRY(program_status(program, error));

@@ -29,7 +29,8 @@ struct unwind {
 
 /* The nodes that a rule is in before it took anything. `behind`: one of them stands behind a call
  * of a rule that may be empty. */
-static uint32_t front(struct unwind *unwind, uint32_t rule, bool *behind, bool passes_calls) {
+static uint32_t left_recursion_front(struct unwind *unwind, uint32_t rule, bool *behind,
+                                     bool passes_calls) {
     struct program *program = unwind->program;
     uint32_t n = 0;
     unwind->mark++;
@@ -59,7 +60,7 @@ struct visit {
     uint32_t i;
 };
 
-static bool visit_open(struct unwind *unwind, struct visit *visit, uint32_t rule) {
+static bool left_recursion_visit_open(struct unwind *unwind, struct visit *visit, uint32_t rule) {
     struct program *program = unwind->program;
     *visit = (struct visit){.rule = rule};
     unwind->order[rule] = unwind->low[rule] = ++unwind->n_order;
@@ -72,7 +73,7 @@ static bool visit_open(struct unwind *unwind, struct visit *visit, uint32_t rule
         return visit->callees != NULL;
     }
     bool behind = false;
-    uint32_t n = front(unwind, rule, &behind, true);
+    uint32_t n = left_recursion_front(unwind, rule, &behind, true);
     uint32_t size = 0;
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t e = program->nodes[unwind->nodes[i]].first; e != PROGRAM_NONE;
@@ -92,7 +93,7 @@ static bool visit_open(struct unwind *unwind, struct visit *visit, uint32_t rule
 }
 
 /* The set of a rule whose callees were all looked at. */
-static void visit_close(struct unwind *unwind, const struct visit *visit) {
+static void left_recursion_visit_close(struct unwind *unwind, const struct visit *visit) {
     if (unwind->low[visit->rule] != unwind->order[visit->rule])
         return;
     uint32_t n = 0;
@@ -112,20 +113,21 @@ static void visit_close(struct unwind *unwind, const struct visit *visit) {
             unwind->is_left[r] = true;
 }
 
-static enum status find_sets_from(struct unwind *unwind, struct visit *visits, uint32_t root) {
+static enum status left_recursion_find_sets_from(struct unwind *unwind, struct visit *visits,
+                                                 uint32_t root) {
     uint32_t depth = 0;
-    bool is_ok = visit_open(unwind, &visits[depth++], root);
+    bool is_ok = left_recursion_visit_open(unwind, &visits[depth++], root);
     while (is_ok && depth > 0) {
         struct visit *top = &visits[depth - 1];
         if (top->i < top->n) {
             uint32_t callee = top->callees[top->i++];
             if (unwind->order[callee] == 0)
-                is_ok = visit_open(unwind, &visits[depth++], callee);
+                is_ok = left_recursion_visit_open(unwind, &visits[depth++], callee);
             else if (unwind->on_stack[callee] && unwind->order[callee] < unwind->low[top->rule])
                 unwind->low[top->rule] = unwind->order[callee];
             continue;
         }
-        visit_close(unwind, top);
+        left_recursion_visit_close(unwind, top);
         uint32_t low = unwind->low[top->rule];
         free(top->callees);
         if (--depth > 0 && low < unwind->low[visits[depth - 1].rule])
@@ -136,18 +138,19 @@ static enum status find_sets_from(struct unwind *unwind, struct visit *visits, u
     return is_ok ? STATUS_OK : STATUS_NOMEM;
 }
 
-static enum status find_sets(struct unwind *unwind) {
+static enum status left_recursion_find_sets(struct unwind *unwind) {
     struct visit *visits = calloc(unwind->n_rules + 1, sizeof *visits);
     enum status status = visits ? STATUS_OK : STATUS_NOMEM;
     for (uint32_t r = 0; status == STATUS_OK && r < unwind->n_rules; r++)
         if (unwind->order[r] == 0)
-            status = find_sets_from(unwind, visits, r);
+            status = left_recursion_find_sets_from(unwind, visits, r);
     free(visits);
     return status;
 }
 
 /* The copy of a node of the old rules in the one being written. */
-static uint32_t copy_of(struct unwind *unwind, uint32_t node, uint32_t *list, uint32_t *n) {
+static uint32_t left_recursion_copy_of(struct unwind *unwind, uint32_t node, uint32_t *list,
+                                       uint32_t *n) {
     if (unwind->copy[node] == 0) {
         unwind->copy[node] = program_node(unwind->program);
         list[(*n)++] = node;
@@ -155,8 +158,8 @@ static uint32_t copy_of(struct unwind *unwind, uint32_t node, uint32_t *list, ui
     return unwind->copy[node];
 }
 
-static void copy_edge(struct program *program, uint32_t from, struct program_edge edge,
-                      uint32_t to) {
+static void left_recursion_copy_edge(struct program *program, uint32_t from,
+                                     struct program_edge edge, uint32_t to) {
     switch (edge.kind) {
     case EDGE_EMPTY:
         program_empty(program, from, to);
@@ -173,8 +176,8 @@ static void copy_edge(struct program *program, uint32_t from, struct program_edg
 }
 
 /* Writes the new body of `rule`; its start and end become `start` and `end`. */
-static void write_rule(struct unwind *unwind, uint32_t rule, uint32_t *list, uint32_t *start,
-                       uint32_t *end) {
+static void left_recursion_write_rule(struct unwind *unwind, uint32_t rule, uint32_t *list,
+                                      uint32_t *start, uint32_t *end) {
     struct program *program = unwind->program;
     uint32_t n = 0;
     for (uint32_t i = 0; i < unwind->n_nodes; i++)
@@ -185,25 +188,28 @@ static void write_rule(struct unwind *unwind, uint32_t rule, uint32_t *list, uin
         if (unwind->set[r] != unwind->set[rule])
             continue;
         bool behind = false;
-        uint32_t n_front = front(unwind, r, &behind, false);
+        uint32_t n_front = left_recursion_front(unwind, r, &behind, false);
         for (uint32_t i = 0; i < n_front; i++) {
             uint32_t node = unwind->nodes[i];
             if (node == program->rules[r].end) /* B may be empty: complete at once */
-                program_empty(program, *start, copy_of(unwind, program->rules[r].end, list, &n));
+                program_empty(program, *start,
+                              left_recursion_copy_of(unwind, program->rules[r].end, list, &n));
             for (uint32_t e = program->nodes[node].first; e != PROGRAM_NONE && program_ok(program);
                  e = program->edges[e].next) {
                 struct program_edge edge = program->edges[e];
                 if (edge.kind == EDGE_EMPTY)
                     continue;
-                uint32_t to = copy_of(unwind, edge.to, list, &n);
+                uint32_t to = left_recursion_copy_of(unwind, edge.to, list, &n);
                 bool is_left =
                     edge.kind == EDGE_CALL && unwind->set[edge.value] == unwind->set[rule];
                 uint32_t from = *start;
                 if (is_left) /* behind "C is complete", which is the copy of C's end */
-                    program_empty(program,
-                                  copy_of(unwind, program->rules[edge.value].end, list, &n), to);
+                    program_empty(
+                        program,
+                        left_recursion_copy_of(unwind, program->rules[edge.value].end, list, &n),
+                        to);
                 else
-                    copy_edge(program, from, edge, to);
+                    left_recursion_copy_edge(program, from, edge, to);
             }
         }
     }
@@ -212,24 +218,27 @@ static void write_rule(struct unwind *unwind, uint32_t rule, uint32_t *list, uin
         for (uint32_t e = program->nodes[list[i]].first; e != PROGRAM_NONE && program_ok(program);
              e = program->edges[e].next) {
             struct program_edge edge = program->edges[e];
-            copy_edge(program, from, edge, copy_of(unwind, edge.to, list, &n));
+            left_recursion_copy_edge(program, from, edge,
+                                     left_recursion_copy_of(unwind, edge.to, list, &n));
         }
     }
-    program_empty(program, copy_of(unwind, program->rules[rule].end, list, &n), *end);
+    program_empty(program, left_recursion_copy_of(unwind, program->rules[rule].end, list, &n),
+                  *end);
 }
 
-static enum status check_set(struct unwind *unwind, uint32_t rule, struct error *error) {
+static enum status left_recursion_check_set(struct unwind *unwind, uint32_t rule,
+                                            struct error *error) {
     struct program *program = unwind->program;
     if (program->rules[rule].kind != RULE_PLAIN)
         return error_set(error, STATUS_UNSUPPORTED,
                          "left recursion through a repetition with bounds cannot be served");
     bool behind = false;
-    uint32_t n = front(unwind, rule, &behind, false);
+    uint32_t n = left_recursion_front(unwind, rule, &behind, false);
     uint32_t n_plain = n;
     for (uint32_t i = 0; i < n; i++)
         unwind->copy[unwind->nodes[i]] = unwind->mark; /* reachable without a call */
     uint32_t plain_mark = unwind->mark;
-    n = front(unwind, rule, &behind, true);
+    n = left_recursion_front(unwind, rule, &behind, true);
     for (uint32_t i = 0; n > n_plain && i < n; i++) {
         uint32_t node = unwind->nodes[i];
         if (unwind->copy[node] == plain_mark)
@@ -243,17 +252,17 @@ static enum status check_set(struct unwind *unwind, uint32_t rule, struct error 
     return STATUS_OK;
 }
 
-static enum status rewrite(struct unwind *unwind, struct error *error) {
+static enum status left_recursion_rewrite(struct unwind *unwind, struct error *error) {
     struct program *program = unwind->program;
     uint32_t *ends = calloc((size_t)unwind->n_rules * 2 + 1, sizeof *ends);
     uint32_t *list = calloc(unwind->n_nodes + 1, sizeof *list);
     enum status status = ends && list ? STATUS_OK : STATUS_NOMEM;
     for (uint32_t r = 0; status == STATUS_OK && r < unwind->n_rules; r++)
         if (unwind->is_left[r])
-            status = check_set(unwind, r, error);
+            status = left_recursion_check_set(unwind, r, error);
     for (uint32_t r = 0; status == STATUS_OK && r < unwind->n_rules; r++)
         if (unwind->is_left[r] && program_work(program, unwind->n_nodes))
-            write_rule(unwind, r, list, &ends[2 * r], &ends[2 * r + 1]);
+            left_recursion_write_rule(unwind, r, list, &ends[2 * r], &ends[2 * r + 1]);
     if (status == STATUS_OK)
         status = program->status;
     for (uint32_t r = 0; status == STATUS_OK && r < unwind->n_rules; r++)
@@ -284,13 +293,13 @@ enum status program_unwind(struct program *program, struct error *error) {
         unwind.copy = unwind.nodes + n_nodes;
         unwind.is_left = flags;
         unwind.on_stack = flags + n_rules;
-        status = find_sets(&unwind);
+        status = left_recursion_find_sets(&unwind);
     }
     bool any = false;
     for (uint32_t r = 0; status == STATUS_OK && r < n_rules; r++)
         any |= unwind.is_left[r];
     if (any)
-        status = rewrite(&unwind, error);
+        status = left_recursion_rewrite(&unwind, error);
     free(numbers);
     free(flags);
     return status;

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 
 /* low..high have the same length in UTF-8 and no surrogate. */
-static void add_cut(struct program *program, uint32_t from, uint32_t low, uint32_t high,
-                    uint32_t to) {
+static void grammar_points_add_cut(struct program *program, uint32_t from, uint32_t low,
+                                   uint32_t high, uint32_t to) {
     char first[4];
     char last[4];
     unsigned n = utf8_encode(low, first);
@@ -21,13 +21,13 @@ static void add_cut(struct program *program, uint32_t from, uint32_t low, uint32
         if ((low & ~mask) == (high & ~mask))
             continue;
         if ((low & mask) != 0) {
-            add_cut(program, from, low, low | mask, to);
-            add_cut(program, from, (low | mask) + 1, high, to);
+            grammar_points_add_cut(program, from, low, low | mask, to);
+            grammar_points_add_cut(program, from, (low | mask) + 1, high, to);
             return;
         }
         if ((high & mask) != mask) {
-            add_cut(program, from, low, (high & ~mask) - 1, to);
-            add_cut(program, from, high & ~mask, high, to);
+            grammar_points_add_cut(program, from, low, (high & ~mask) - 1, to);
+            grammar_points_add_cut(program, from, high & ~mask, high, to);
             return;
         }
     }
@@ -47,11 +47,12 @@ void program_points(struct program *program, uint32_t from, uint32_t low, uint32
         uint32_t begin = low > cuts[i][0] ? low : cuts[i][0];
         uint32_t end = high < cuts[i][1] ? high : cuts[i][1];
         if (begin <= end && program_work(program, 1))
-            add_cut(program, from, begin, end, to);
+            grammar_points_add_cut(program, from, begin, end, to);
     }
 }
 
-static void add_escape(struct program *program, uint32_t from, uint32_t point, uint32_t to) {
+static void grammar_points_add_escape(struct program *program, uint32_t from, uint32_t point,
+                                      uint32_t to) {
     static const char letters[] = "btn fr"; /* 8 to 13; 11 has none */
     char text[8];
     if (point == '"' || point == '\\')
@@ -70,7 +71,7 @@ void program_json_points(struct program *program, uint32_t from, uint32_t low, u
     static const uint32_t plain[][2] = {{' ', '!'}, {'#', '['}, {']', 0x10ffff}};
     for (uint32_t point = low; point <= high && point <= '\\' && program_work(program, 1); point++)
         if (point < ' ' || point == '"' || point == '\\')
-            add_escape(program, from, point, to);
+            grammar_points_add_escape(program, from, point, to);
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) {
         uint32_t begin = low > plain[i][0] ? low : plain[i][0];
         uint32_t end = high < plain[i][1] ? high : plain[i][1];
@@ -99,7 +100,7 @@ uint32_t program_text(struct program *program, uint32_t from, struct span text) 
     return from;
 }
 
-static int compare_spans(const void *left, const void *right) {
+static int grammar_points_compare_spans(const void *left, const void *right) {
     const struct span *a = left;
     const struct span *b = right;
     size_t n = a->n < b->n ? a->n : b->n;
@@ -109,7 +110,7 @@ static int compare_spans(const void *left, const void *right) {
 
 void program_choice(struct program *program, uint32_t from, struct span *texts, size_t n,
                     uint32_t to) {
-    qsort(texts, n, sizeof *texts, compare_spans);
+    qsort(texts, n, sizeof *texts, grammar_points_compare_spans);
     /* The path of the text before, as far as it is shared. */
     size_t longest = 0;
     for (size_t i = 0; i < n; i++)

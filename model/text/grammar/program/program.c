@@ -43,8 +43,8 @@ bool program_work(struct program *program, uint64_t n_steps) {
 }
 
 /* Room for one more of `unit` bytes; false, and the failure is kept, when there is none. */
-static bool reserve(struct program *program, void *array, uint32_t n, uint32_t *size, size_t unit,
-                    uint32_t limit, const char *over) {
+static bool grammar_program_reserve(struct program *program, void *array, uint32_t n,
+                                    uint32_t *size, size_t unit, uint32_t limit, const char *over) {
     if (!program_ok(program))
         return false;
     if (n >= limit) {
@@ -66,17 +66,18 @@ static bool reserve(struct program *program, void *array, uint32_t n, uint32_t *
 }
 
 uint32_t program_node(struct program *program) {
-    if (!reserve(program, &program->nodes, program->n_nodes, &program->nodes_size,
-                 sizeof *program->nodes, program->limits.n_nodes, "its nodes"))
+    if (!grammar_program_reserve(program, &program->nodes, program->n_nodes, &program->nodes_size,
+                                 sizeof *program->nodes, program->limits.n_nodes, "its nodes"))
         return 0;
     program->nodes[program->n_nodes] =
         (struct program_node){.first = PROGRAM_NONE, .last = PROGRAM_NONE};
     return program->n_nodes++;
 }
 
-static void add_edge(struct program *program, uint32_t from, struct program_edge edge) {
-    if (!reserve(program, &program->edges, program->n_edges, &program->edges_size,
-                 sizeof *program->edges, program->limits.n_edges, "its edges"))
+static void grammar_program_add_edge(struct program *program, uint32_t from,
+                                     struct program_edge edge) {
+    if (!grammar_program_reserve(program, &program->edges, program->n_edges, &program->edges_size,
+                                 sizeof *program->edges, program->limits.n_edges, "its edges"))
         return;
     DASSERT(from < program->n_nodes && edge.to < program->n_nodes);
     edge.next = PROGRAM_NONE;
@@ -91,26 +92,30 @@ static void add_edge(struct program *program, uint32_t from, struct program_edge
 
 void program_empty(struct program *program, uint32_t from, uint32_t to) {
     if (from != to)
-        add_edge(program, from, (struct program_edge){.kind = EDGE_EMPTY, .to = to});
+        grammar_program_add_edge(program, from,
+                                 (struct program_edge){.kind = EDGE_EMPTY, .to = to});
 }
 
 void program_raw_bytes(struct program *program, uint32_t from, uint8_t low, uint8_t high,
                        uint32_t to) {
-    add_edge(program, from,
-             (struct program_edge){.kind = EDGE_BYTES, .low = low, .high = high, .to = to});
+    grammar_program_add_edge(
+        program, from,
+        (struct program_edge){.kind = EDGE_BYTES, .low = low, .high = high, .to = to});
 }
 
 void program_call(struct program *program, uint32_t from, uint32_t rule, uint32_t to) {
-    add_edge(program, from, (struct program_edge){.kind = EDGE_CALL, .value = rule, .to = to});
+    grammar_program_add_edge(program, from,
+                             (struct program_edge){.kind = EDGE_CALL, .value = rule, .to = to});
 }
 
 void program_token(struct program *program, uint32_t from, uint32_t token, uint32_t to) {
-    add_edge(program, from, (struct program_edge){.kind = EDGE_TOKEN, .value = token, .to = to});
+    grammar_program_add_edge(program, from,
+                             (struct program_edge){.kind = EDGE_TOKEN, .value = token, .to = to});
 }
 
 uint32_t program_rule(struct program *program) {
-    if (!reserve(program, &program->rules, program->n_rules, &program->rules_size,
-                 sizeof *program->rules, program->limits.n_rules, "its rules"))
+    if (!grammar_program_reserve(program, &program->rules, program->n_rules, &program->rules_size,
+                                 sizeof *program->rules, program->limits.n_rules, "its rules"))
         return 0;
     uint32_t rule = program->n_rules++;
     program->rules[rule] = (struct program_rule){.kind = RULE_PLAIN,

@@ -18,7 +18,7 @@ void chars_fini(struct chars *chars) {
     *chars = (struct chars){.status = STATUS_INVALID};
 }
 
-static bool grow(struct chars *chars, void *array, uint32_t *size, size_t unit) {
+static bool regex_chars_grow(struct chars *chars, void *array, uint32_t *size, size_t unit) {
     void **at = array;
     uint32_t wanted = *size ? *size * 2 : 32;
     void *grown = realloc(*at, wanted * unit);
@@ -37,7 +37,7 @@ uint32_t chars_node(struct chars *chars) {
     if (chars->status != STATUS_OK)
         return 0;
     if (chars->n_nodes == chars->nodes_size &&
-        !grow(chars, &chars->first, &chars->nodes_size, sizeof *chars->first))
+        !regex_chars_grow(chars, &chars->first, &chars->nodes_size, sizeof *chars->first))
         return 0;
     chars->first[chars->n_nodes] = NONE;
     return chars->n_nodes++;
@@ -50,58 +50,58 @@ void chars_edge(struct chars *chars, uint32_t from, uint8_t kind, uint32_t low, 
     if (chars->status != STATUS_OK)
         return;
     if (chars->n_edges == chars->edges_size &&
-        !grow(chars, &chars->edges, &chars->edges_size, sizeof *chars->edges))
+        !regex_chars_grow(chars, &chars->edges, &chars->edges_size, sizeof *chars->edges))
         return;
     chars->edges[chars->n_edges] = (struct chars_edge){
         .next = chars->first[from], .to = to, .low = low, .high = high, .kind = kind};
     chars->first[from] = chars->n_edges++;
 }
 
-static void add_empty(struct chars *chars, uint32_t from, uint32_t to) {
+static void regex_chars_add_empty(struct chars *chars, uint32_t from, uint32_t to) {
     chars_edge(chars, from, CHARS_EMPTY, 0, 0, to);
 }
 
-static void write_node(const struct regex *regex, uint32_t node, struct chars *made, uint32_t from,
-                       uint32_t to);
+static void regex_chars_write_node(const struct regex *regex, uint32_t node, struct chars *made,
+                                   uint32_t from, uint32_t to);
 
-static void write_repeat(const struct regex *regex, struct regex_node node, struct chars *made,
-                         uint32_t from, uint32_t to) {
+static void regex_chars_write_repeat(const struct regex *regex, struct regex_node node,
+                                     struct chars *made, uint32_t from, uint32_t to) {
     for (uint32_t i = 0; i < node.min && made->status == STATUS_OK; i++) {
         uint32_t next = chars_node(made);
-        write_node(regex, node.a, made, from, next);
+        regex_chars_write_node(regex, node.a, made, from, next);
         from = next;
     }
     if (node.max == UINT32_MAX) {
         uint32_t loop = chars_node(made);
-        add_empty(made, from, loop);
+        regex_chars_add_empty(made, from, loop);
         uint32_t behind = chars_node(made);
-        write_node(regex, node.a, made, loop, behind);
-        add_empty(made, behind, loop);
+        regex_chars_write_node(regex, node.a, made, loop, behind);
+        regex_chars_add_empty(made, behind, loop);
         from = loop;
     }
     for (uint32_t i = node.min; node.max != UINT32_MAX && i < node.max && made->status == STATUS_OK;
          i++) {
         uint32_t next = chars_node(made);
-        add_empty(made, from, to);
-        write_node(regex, node.a, made, from, next);
+        regex_chars_add_empty(made, from, to);
+        regex_chars_write_node(regex, node.a, made, from, next);
         from = next;
     }
-    add_empty(made, from, to);
+    regex_chars_add_empty(made, from, to);
 }
 
-static void write_node(const struct regex *regex, uint32_t at, struct chars *made, uint32_t from,
-                       uint32_t to) {
+static void regex_chars_write_node(const struct regex *regex, uint32_t at, struct chars *made,
+                                   uint32_t from, uint32_t to) {
     /* What is joined leans to the left: long texts are deep there. */
     for (; made->status == STATUS_OK; at = regex->nodes[at].a) {
         struct regex_node node = regex->nodes[at];
         if (node.kind == REGEX_CAT) {
             uint32_t middle = chars_node(made);
-            write_node(regex, node.b, made, middle, to);
+            regex_chars_write_node(regex, node.b, made, middle, to);
             to = middle;
             continue;
         }
         if (node.kind == REGEX_EITHER) {
-            write_node(regex, node.b, made, from, to);
+            regex_chars_write_node(regex, node.b, made, from, to);
             continue;
         }
         if (node.kind == REGEX_SET)
@@ -109,9 +109,9 @@ static void write_node(const struct regex *regex, uint32_t at, struct chars *mad
                 chars_edge(made, from, CHARS_RANGE, regex->ranges[i].low, regex->ranges[i].high,
                            to);
         else if (node.kind == REGEX_REPEAT)
-            write_repeat(regex, node, made, from, to);
+            regex_chars_write_repeat(regex, node, made, from, to);
         else if (node.kind == REGEX_EMPTY)
-            add_empty(made, from, to);
+            regex_chars_add_empty(made, from, to);
         else
             chars_edge(made, from, node.kind == REGEX_BEGIN ? CHARS_BEGIN : CHARS_END, 0, 0, to);
         return;
@@ -120,7 +120,7 @@ static void write_node(const struct regex *regex, uint32_t at, struct chars *mad
 
 void chars_of_regex(const struct regex *regex, uint32_t n_max, struct chars *made) {
     chars_init(made, n_max);
-    write_node(regex, regex->root, made, made->start, made->end);
+    regex_chars_write_node(regex, regex->root, made, made->start, made->end);
 }
 
 /* Four copies of each node: before the first character or behind it, and open or past a $. */
@@ -139,26 +139,26 @@ void chars_anchor(const struct chars *chars, bool searches, struct chars *made) 
                 uint32_t from = base + node * 4 + copy;
                 uint32_t to = base + edge->to * 4;
                 if (edge->kind == CHARS_EMPTY || (edge->kind == CHARS_BEGIN && !(copy & 1)))
-                    add_empty(made, from, to + copy);
+                    regex_chars_add_empty(made, from, to + copy);
                 else if (edge->kind == CHARS_END)
-                    add_empty(made, from, to + (copy | 2));
+                    regex_chars_add_empty(made, from, to + (copy | 2));
                 else if (edge->kind == CHARS_RANGE && !(copy & 2))
                     chars_edge(made, from, CHARS_RANGE, edge->low, edge->high, to + 1);
             }
         }
-    add_empty(made, made->start, base + chars->start * 4);
+    regex_chars_add_empty(made, made->start, base + chars->start * 4);
     uint32_t tail = made->end;
     if (searches) {
         uint32_t before = chars_node(made);
         tail = chars_node(made);
         chars_edge(made, made->start, CHARS_RANGE, 0, 0x10ffff, before);
         chars_edge(made, before, CHARS_RANGE, 0, 0x10ffff, before);
-        add_empty(made, before, base + chars->start * 4 + 1);
+        regex_chars_add_empty(made, before, base + chars->start * 4 + 1);
         chars_edge(made, tail, CHARS_RANGE, 0, 0x10ffff, tail);
-        add_empty(made, tail, made->end);
+        regex_chars_add_empty(made, tail, made->end);
     }
     for (uint32_t copy = 0; copy < 4; copy++)
-        add_empty(made, base + chars->end * 4 + copy, copy & 2 ? made->end : tail);
+        regex_chars_add_empty(made, base + chars->end * 4 + copy, copy & 2 ? made->end : tail);
 }
 
 void chars_length(uint32_t min, uint32_t max, uint32_t n_max, struct chars *made) {
@@ -166,7 +166,7 @@ void chars_length(uint32_t min, uint32_t max, uint32_t n_max, struct chars *made
     uint32_t at = made->start;
     for (uint32_t i = 0; made->status == STATUS_OK; i++) {
         if (i >= min)
-            add_empty(made, at, made->end);
+            regex_chars_add_empty(made, at, made->end);
         if (i == max)
             return;
         if (i >= min && max == UINT32_MAX) {
@@ -195,7 +195,7 @@ void chars_of_texts(const struct span *texts, size_t n, uint32_t n_max, struct c
             chars_edge(made, at, CHARS_RANGE, point, point, next);
             at = next;
         }
-        add_empty(made, at, made->end);
+        regex_chars_add_empty(made, at, made->end);
     }
 }
 

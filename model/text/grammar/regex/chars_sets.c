@@ -16,7 +16,7 @@ struct pairs {
     uint32_t n;
 };
 
-static bool pairs_grow(struct pairs *pairs) {
+static bool regex_sets_pairs_grow(struct pairs *pairs) {
     struct pairs grown = {.n_slots = pairs->n_slots ? pairs->n_slots * 2 : 64};
     grown.keys = malloc(grown.n_slots * sizeof *grown.keys);
     grown.nodes = malloc(grown.n_slots * sizeof *grown.nodes);
@@ -51,11 +51,12 @@ struct product {
     uint32_t work_size;
 };
 
-static uint32_t node_of(struct product *product, uint32_t left, uint32_t right) {
+static uint32_t regex_sets_node_of(struct product *product, uint32_t left, uint32_t right) {
     struct chars *made = product->made;
     struct pairs *pairs = &product->pairs;
     uint64_t key = (uint64_t)left << 32 | right;
-    if (made->status == STATUS_OK && pairs->n * 2 >= pairs->n_slots && !pairs_grow(pairs))
+    if (made->status == STATUS_OK && pairs->n * 2 >= pairs->n_slots &&
+        !regex_sets_pairs_grow(pairs))
         made->status = STATUS_NOMEM;
     if (made->status != STATUS_OK)
         return 0;
@@ -80,16 +81,16 @@ static uint32_t node_of(struct product *product, uint32_t left, uint32_t right) 
     return pairs->nodes[at];
 }
 
-static void join(struct product *product, const struct chars *left, const struct chars *right,
-                 uint32_t a, uint32_t b) {
+static void regex_sets_join(struct product *product, const struct chars *left,
+                            const struct chars *right, uint32_t a, uint32_t b) {
     struct chars *made = product->made;
-    uint32_t from = node_of(product, a, b);
+    uint32_t from = regex_sets_node_of(product, a, b);
     if (a == left->end && b == right->end)
         chars_edge(made, from, CHARS_EMPTY, 0, 0, made->end);
     for (uint32_t e = left->first[a]; e != NONE; e = left->edges[e].next) {
         const struct chars_edge *x = &left->edges[e];
         if (x->kind == CHARS_EMPTY) {
-            chars_edge(made, from, CHARS_EMPTY, 0, 0, node_of(product, x->to, b));
+            chars_edge(made, from, CHARS_EMPTY, 0, 0, regex_sets_node_of(product, x->to, b));
             continue;
         }
         for (uint32_t f = right->first[b]; f != NONE; f = right->edges[f].next) {
@@ -97,12 +98,14 @@ static void join(struct product *product, const struct chars *left, const struct
             uint32_t low = x->low > y->low ? x->low : y->low;
             uint32_t high = x->high < y->high ? x->high : y->high;
             if (y->kind == CHARS_RANGE && low <= high)
-                chars_edge(made, from, CHARS_RANGE, low, high, node_of(product, x->to, y->to));
+                chars_edge(made, from, CHARS_RANGE, low, high,
+                           regex_sets_node_of(product, x->to, y->to));
         }
     }
     for (uint32_t f = right->first[b]; f != NONE; f = right->edges[f].next)
         if (right->edges[f].kind == CHARS_EMPTY)
-            chars_edge(made, from, CHARS_EMPTY, 0, 0, node_of(product, a, right->edges[f].to));
+            chars_edge(made, from, CHARS_EMPTY, 0, 0,
+                       regex_sets_node_of(product, a, right->edges[f].to));
 }
 
 void chars_both(const struct chars *left, const struct chars *right, struct chars *made) {
@@ -112,10 +115,11 @@ void chars_both(const struct chars *left, const struct chars *right, struct char
         return;
     }
     struct product product = {.made = made};
-    chars_edge(made, made->start, CHARS_EMPTY, 0, 0, node_of(&product, left->start, right->start));
+    chars_edge(made, made->start, CHARS_EMPTY, 0, 0,
+               regex_sets_node_of(&product, left->start, right->start));
     while (product.n_work > 0 && made->status == STATUS_OK) {
         uint64_t key = product.work[--product.n_work];
-        join(&product, left, right, (uint32_t)(key >> 32), (uint32_t)key);
+        regex_sets_join(&product, left, right, (uint32_t)(key >> 32), (uint32_t)key);
     }
     free(product.pairs.keys);
     free(product.pairs.nodes);
@@ -129,80 +133,80 @@ struct chars_places {
     bool *is_in; /* owned (n_nodes) */
 };
 
-static void places_fini(struct chars_places *places) {
+static void regex_sets_places_fini(struct chars_places *places) {
     free(places->at);
     free(places->is_in);
 }
 
-static bool places_init(struct chars_places *places, const struct chars *chars) {
+static bool regex_sets_places_init(struct chars_places *places, const struct chars *chars) {
     *places = (struct chars_places){.at = malloc((chars->n_nodes + 1) * sizeof *places->at),
                                     .is_in = calloc(chars->n_nodes + 1, sizeof *places->is_in)};
     if (places->at && places->is_in)
         return true;
-    places_fini(places);
+    regex_sets_places_fini(places);
     *places = (struct chars_places){0};
     return false;
 }
 
-static void places_clear(struct chars_places *places) {
+static void regex_sets_places_clear(struct chars_places *places) {
     for (uint32_t i = 0; i < places->n; i++)
         places->is_in[places->at[i]] = false;
     places->n = 0;
 }
 
-static void places_add(struct chars_places *places, uint32_t node) {
+static void regex_sets_places_add(struct chars_places *places, uint32_t node) {
     if (places->is_in[node])
         return;
     places->is_in[node] = true;
     places->at[places->n++] = node;
 }
 
-static void places_close(struct chars_places *places, const struct chars *chars) {
+static void regex_sets_places_close(struct chars_places *places, const struct chars *chars) {
     for (uint32_t i = 0; i < places->n; i++)
         for (uint32_t e = chars->first[places->at[i]]; e != NONE; e = chars->edges[e].next)
             if (chars->edges[e].kind == CHARS_EMPTY)
-                places_add(places, chars->edges[e].to);
+                regex_sets_places_add(places, chars->edges[e].to);
 }
 
-static void places_step(const struct chars_places *from, const struct chars *chars, uint32_t point,
-                        struct chars_places *to) {
-    places_clear(to);
+static void regex_sets_places_step(const struct chars_places *from, const struct chars *chars,
+                                   uint32_t point, struct chars_places *to) {
+    regex_sets_places_clear(to);
     for (uint32_t i = 0; i < from->n; i++)
         for (uint32_t e = chars->first[from->at[i]]; e != NONE; e = chars->edges[e].next) {
             const struct chars_edge *edge = &chars->edges[e];
             if (edge->kind == CHARS_RANGE && edge->low <= point && point <= edge->high)
-                places_add(to, edge->to);
+                regex_sets_places_add(to, edge->to);
         }
-    places_close(to, chars);
+    regex_sets_places_close(to, chars);
 }
 
 bool chars_match(const struct chars *chars, struct span text) {
     struct chars_places now;
     struct chars_places next;
-    if (chars->status != STATUS_OK || !places_init(&now, chars))
+    if (chars->status != STATUS_OK || !regex_sets_places_init(&now, chars))
         return false;
-    bool is_in = places_init(&next, chars);
-    places_add(&now, chars->start);
-    places_close(&now, chars);
+    bool is_in = regex_sets_places_init(&next, chars);
+    regex_sets_places_add(&now, chars->start);
+    regex_sets_places_close(&now, chars);
     for (size_t at = 0; is_in && at < text.n;) {
         uint32_t point;
         unsigned n = utf8_decode(text.bytes + at, text.n - at, &point);
         is_in = n > 0;
         at += n;
         if (is_in) {
-            places_step(&now, chars, point, &next);
+            regex_sets_places_step(&now, chars, point, &next);
             struct chars_places swap = now;
             now = next;
             next = swap;
         }
     }
     is_in = is_in && now.is_in[chars->end];
-    places_fini(&now);
-    places_fini(&next);
+    regex_sets_places_fini(&now);
+    regex_sets_places_fini(&next);
     return is_in;
 }
 
-static int compare_points(const void *left, const void *right) {
+static int regex_sets_compare_points(const void *left, const void *right) {
     uint32_t a = *(const uint32_t *)left;
     uint32_t b = *(const uint32_t *)right;
     return (a > b) - (a < b);
@@ -219,16 +223,16 @@ struct subsets {
     uint32_t size;
 };
 
-static void subsets_fini(struct subsets *subsets) {
+static void regex_sets_subsets_fini(struct subsets *subsets) {
     free(subsets->members);
     free(subsets->begins);
     free(subsets->nodes);
 }
 
 /* The node of a set of places, found by comparison or made. Sets are few: patterns of names. */
-static uint32_t subset_of(struct subsets *subsets, struct chars_places *places,
-                          const struct chars *chars, struct chars *made) {
-    qsort(places->at, places->n, sizeof *places->at, compare_points);
+static uint32_t regex_sets_subset_of(struct subsets *subsets, struct chars_places *places,
+                                     const struct chars *chars, struct chars *made) {
+    qsort(places->at, places->n, sizeof *places->at, regex_sets_compare_points);
     for (uint32_t i = 0; i < subsets->n; i++)
         if (subsets->begins[i + 1] - subsets->begins[i] == places->n &&
             (places->n == 0 || memcmp(subsets->members + subsets->begins[i], places->at,
@@ -273,13 +277,13 @@ static uint32_t subset_of(struct subsets *subsets, struct chars_places *places,
 }
 
 /* The edges of one deterministic state: the characters fall into runs at which nothing changes. */
-static void expand(struct subsets *subsets, uint32_t i, const struct chars *chars,
-                   struct chars *made, struct chars_places *now, struct chars_places *next,
-                   uint32_t *cuts) {
+static void regex_sets_expand(struct subsets *subsets, uint32_t i, const struct chars *chars,
+                              struct chars *made, struct chars_places *now,
+                              struct chars_places *next, uint32_t *cuts) {
     uint32_t n_cuts = 0;
-    places_clear(now);
+    regex_sets_places_clear(now);
     for (uint32_t k = subsets->begins[i]; k < subsets->begins[i + 1]; k++)
-        places_add(now, subsets->members[k]);
+        regex_sets_places_add(now, subsets->members[k]);
     cuts[n_cuts++] = 0;
     for (uint32_t k = 0; k < now->n; k++)
         for (uint32_t e = chars->first[now->at[k]]; e != NONE; e = chars->edges[e].next)
@@ -287,15 +291,15 @@ static void expand(struct subsets *subsets, uint32_t i, const struct chars *char
                 cuts[n_cuts++] = chars->edges[e].low;
                 cuts[n_cuts++] = chars->edges[e].high + 1;
             }
-    qsort(cuts, n_cuts, sizeof *cuts, compare_points);
+    qsort(cuts, n_cuts, sizeof *cuts, regex_sets_compare_points);
     for (uint32_t k = 0; k < n_cuts && made->status == STATUS_OK; k++) {
         uint32_t low = cuts[k];
         uint32_t high = k + 1 < n_cuts ? cuts[k + 1] - 1 : 0x10ffff;
         if ((k + 1 < n_cuts && cuts[k + 1] == low) || low > 0x10ffff)
             continue;
-        places_step(now, chars, low, next);
+        regex_sets_places_step(now, chars, low, next);
         uint32_t from = subsets->nodes[i];
-        uint32_t to = subset_of(subsets, next, chars, made);
+        uint32_t to = regex_sets_subset_of(subsets, next, chars, made);
         chars_edge(made, from, CHARS_RANGE, low, high, to);
     }
 }
@@ -308,17 +312,18 @@ void chars_not(const struct chars *chars, struct chars *made) {
     uint32_t *cuts = malloc(((size_t)chars->n_edges * 2 + 2) * sizeof *cuts);
     if (chars->status != STATUS_OK)
         made->status = chars->status;
-    else if (!cuts || !places_init(&now, chars) || !places_init(&next, chars))
+    else if (!cuts || !regex_sets_places_init(&now, chars) || !regex_sets_places_init(&next, chars))
         made->status = STATUS_NOMEM;
     if (made->status == STATUS_OK) {
-        places_add(&now, chars->start);
-        places_close(&now, chars);
-        chars_edge(made, made->start, CHARS_EMPTY, 0, 0, subset_of(&subsets, &now, chars, made));
+        regex_sets_places_add(&now, chars->start);
+        regex_sets_places_close(&now, chars);
+        chars_edge(made, made->start, CHARS_EMPTY, 0, 0,
+                   regex_sets_subset_of(&subsets, &now, chars, made));
     }
     for (uint32_t i = 0; made->status == STATUS_OK && i < subsets.n; i++)
-        expand(&subsets, i, chars, made, &now, &next, cuts);
-    places_fini(&now);
-    places_fini(&next);
-    subsets_fini(&subsets);
+        regex_sets_expand(&subsets, i, chars, made, &now, &next, cuts);
+    regex_sets_places_fini(&now);
+    regex_sets_places_fini(&next);
+    regex_sets_subsets_fini(&subsets);
     free(cuts);
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <utf8proc.h>
 
-static int compare_ranges(const void *left, const void *right) {
+static int regex_class_compare_ranges(const void *left, const void *right) {
     const struct regex_range *a = left;
     const struct regex_range *b = right;
     return (a->low > b->low) - (a->low < b->low);
@@ -13,7 +13,7 @@ static int compare_ranges(const void *left, const void *right) {
 uint32_t regex_join_ranges(struct regex_range *ranges, uint32_t n) {
     uint32_t n_kept = 0;
     if (n > 0)
-        qsort(ranges, n, sizeof *ranges, compare_ranges);
+        qsort(ranges, n, sizeof *ranges, regex_class_compare_ranges);
     for (uint32_t i = 0; i < n; i++) {
         if (n_kept > 0 && ranges[i].low <= ranges[n_kept - 1].high + 1) {
             if (ranges[i].high > ranges[n_kept - 1].high)
@@ -41,7 +41,7 @@ enum status regex_add_range(struct regex *regex, uint32_t low, uint32_t high) {
 }
 
 /* Whether some dialect counts a character beyond ASCII into \d, \w or \s. */
-static bool may_be(char class, uint32_t point) {
+static bool regex_class_may_be(char class, uint32_t point) {
     utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)point);
     switch (class) {
     case 'd':
@@ -53,7 +53,7 @@ static bool may_be(char class, uint32_t point) {
     }
 }
 
-static bool is_ascii_of(char class, uint32_t point) {
+static bool regex_class_is_ascii_of(char class, uint32_t point) {
     switch (class) {
     case 'd':
         return point >= '0' && point <= '9';
@@ -66,15 +66,16 @@ static bool is_ascii_of(char class, uint32_t point) {
 }
 
 /* Some dialect's \s has these control characters, too. */
-static bool is_doubtful(char class, uint32_t point) {
+static bool regex_class_is_doubtful(char class, uint32_t point) {
     return class == 's' && ((point >= 0x1c && point <= 0x1f) || point == 0x85 || point == 0xfeff);
 }
 
 /* Whether a character is of a class in every dialect, or (`is_wide`) in some. */
-static bool is_of_class(char class, uint32_t point, bool is_wide) {
-    if (point < 0x80 && is_ascii_of(class, point))
+static bool regex_class_is_of_class(char class, uint32_t point, bool is_wide) {
+    if (point < 0x80 && regex_class_is_ascii_of(class, point))
         return true;
-    return is_wide && (is_doubtful(class, point) || (point >= 0x80 && may_be(class, point)));
+    return is_wide && (regex_class_is_doubtful(class, point) ||
+                       (point >= 0x80 && regex_class_may_be(class, point)));
 }
 
 enum status regex_add_class(struct regex *regex, char letter, bool is_wide) {
@@ -82,8 +83,8 @@ enum status regex_add_class(struct regex *regex, char letter, bool is_wide) {
     char class = is_negated ? (char)(letter | 0x20) : letter;
     uint32_t begin = UINT32_MAX;
     for (uint32_t point = 0; point <= 0x110000; point++) {
-        bool is_in =
-            point < 0x110000 && is_of_class(class, point, is_wide != is_negated) != is_negated;
+        bool is_in = point < 0x110000 &&
+                     regex_class_is_of_class(class, point, is_wide != is_negated) != is_negated;
         if (is_in && begin == UINT32_MAX)
             begin = point;
         if (!is_in && begin != UINT32_MAX) {

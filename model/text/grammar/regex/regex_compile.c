@@ -7,44 +7,44 @@
 
 #define COUNT_FROM 16u
 
-static void write_node(struct program *program, const struct regex *regex, uint32_t at,
-                       uint32_t from, uint32_t to);
+static void regex_write_node(struct program *program, const struct regex *regex, uint32_t at,
+                             uint32_t from, uint32_t to);
 
-static void write_set(struct program *program, const struct regex *regex, struct regex_node node,
-                      uint32_t from, uint32_t to) {
+static void regex_write_set(struct program *program, const struct regex *regex,
+                            struct regex_node node, uint32_t from, uint32_t to) {
     for (uint32_t i = node.first; i < node.first + node.n; i++)
         program_points(program, from, regex->ranges[i].low, regex->ranges[i].high, to);
 }
 
-static void write_counted(struct program *program, const struct regex *regex,
-                          struct regex_node node, uint32_t from, uint32_t to) {
+static void regex_write_counted(struct program *program, const struct regex *regex,
+                                struct regex_node node, uint32_t from, uint32_t to) {
     uint32_t inner = program_rule(program);
     if (!program_ok(program))
         return;
     uint32_t loop = program->rules[inner].start;
     program_empty(program, loop, program->rules[inner].end);
-    write_set(program, regex, regex->nodes[node.a], loop, loop);
+    regex_write_set(program, regex, regex->nodes[node.a], loop, loop);
     program_close(program, inner);
     program_call(program, from, program_count(program, inner, loop, node.min, node.max), to);
 }
 
-static void write_repeat(struct program *program, const struct regex *regex, struct regex_node node,
-                         uint32_t from, uint32_t to) {
+static void regex_write_repeat(struct program *program, const struct regex *regex,
+                               struct regex_node node, uint32_t from, uint32_t to) {
     uint32_t most = node.max == UINT32_MAX ? node.min : node.max;
     if (most > COUNT_FROM && regex->nodes[node.a].kind == REGEX_SET) {
-        write_counted(program, regex, node, from, to);
+        regex_write_counted(program, regex, node, from, to);
         return;
     }
     for (uint32_t i = 0; i < node.min && program_ok(program); i++) {
         uint32_t next = program_node(program);
-        write_node(program, regex, node.a, from, next);
+        regex_write_node(program, regex, node.a, from, next);
         from = next;
     }
     if (node.max == UINT32_MAX) {
         uint32_t loop = program_node(program);
         uint32_t behind = program_node(program);
         program_empty(program, from, loop);
-        write_node(program, regex, node.a, loop, behind);
+        regex_write_node(program, regex, node.a, loop, behind);
         program_empty(program, behind, loop);
         from = loop;
     }
@@ -52,30 +52,30 @@ static void write_repeat(struct program *program, const struct regex *regex, str
          i++) {
         uint32_t next = program_node(program);
         program_empty(program, from, to);
-        write_node(program, regex, node.a, from, next);
+        regex_write_node(program, regex, node.a, from, next);
         from = next;
     }
     program_empty(program, from, to);
 }
 
-static void write_node(struct program *program, const struct regex *regex, uint32_t at,
-                       uint32_t from, uint32_t to) {
+static void regex_write_node(struct program *program, const struct regex *regex, uint32_t at,
+                             uint32_t from, uint32_t to) {
     for (; program_work(program, 1); at = regex->nodes[at].a) {
         struct regex_node node = regex->nodes[at];
         if (node.kind == REGEX_CAT) { /* these lean to the left */
             uint32_t middle = program_node(program);
-            write_node(program, regex, node.b, middle, to);
+            regex_write_node(program, regex, node.b, middle, to);
             to = middle;
             continue;
         }
         if (node.kind == REGEX_EITHER) {
-            write_node(program, regex, node.b, from, to);
+            regex_write_node(program, regex, node.b, from, to);
             continue;
         }
         if (node.kind == REGEX_SET)
-            write_set(program, regex, node, from, to);
+            regex_write_set(program, regex, node, from, to);
         else if (node.kind == REGEX_REPEAT)
-            write_repeat(program, regex, node, from, to);
+            regex_write_repeat(program, regex, node, from, to);
         else
             program_empty(program, from, to);
         return;
@@ -88,7 +88,7 @@ enum status regex_write(struct compile *compile, struct span source, unsigned fl
     struct regex regex;
     TRY(regex_parse(source, flags, compile->depth_max, &regex, compile->error));
     if (!regex.has_anchors) {
-        write_node(program, &regex, regex.root, from, to);
+        regex_write_node(program, &regex, regex.root, from, to);
     } else {
         struct chars chars;
         struct chars anchored;

@@ -4,9 +4,9 @@
 
 #include <stdlib.h>
 
-static enum status read_either(struct reader *reader, uint32_t depth, uint32_t *made);
+static enum status regex_read_either(struct reader *reader, uint32_t depth, uint32_t *made);
 
-static enum status read_group(struct reader *reader, uint32_t depth, uint32_t *made) {
+static enum status regex_read_group(struct reader *reader, uint32_t depth, uint32_t *made) {
     unsigned flags = reader->flags;
     if (depth >= reader->depth_max)
         return reader_fail(reader, STATUS_LIMIT, "brackets nest too deep");
@@ -28,15 +28,15 @@ static enum status read_group(struct reader *reader, uint32_t depth, uint32_t *m
                                "look-around, conditions and flags in groups");
         }
     }
-    TRY(read_either(reader, depth + 1, made));
+    TRY(regex_read_either(reader, depth + 1, made));
     reader->flags = flags;
     return reader_take(reader, ")") ? STATUS_OK
                                     : reader_fail(reader, STATUS_INVALID, "expected ')'");
 }
 
-static enum status read_atom(struct reader *reader, uint32_t depth, uint32_t *made) {
+static enum status regex_read_atom(struct reader *reader, uint32_t depth, uint32_t *made) {
     if (reader_take(reader, "("))
-        return read_group(reader, depth, made);
+        return regex_read_group(reader, depth, made);
     if (reader_take(reader, "["))
         return reader_set(reader, made);
     if (reader_take(reader, "."))
@@ -55,7 +55,7 @@ static enum status read_atom(struct reader *reader, uint32_t depth, uint32_t *ma
 }
 
 /* At most REGEX_REPEAT_MAX + 1, however many digits there are. */
-static bool read_number(struct reader *reader, uint32_t *value) {
+static bool regex_read_number(struct reader *reader, uint32_t *value) {
     size_t begin = reader->at;
     *value = 0;
     for (; reader_peek(reader) >= '0' && reader_peek(reader) <= '9'; reader->at++) {
@@ -67,14 +67,14 @@ static bool read_number(struct reader *reader, uint32_t *value) {
 }
 
 /* {m}, {m,}, {m,n}; what is none is text (*is_repeat), as in both dialects. */
-static enum status read_braces(struct reader *reader, uint32_t *min, uint32_t *max,
-                               bool *is_repeat) {
+static enum status regex_read_braces(struct reader *reader, uint32_t *min, uint32_t *max,
+                                     bool *is_repeat) {
     size_t begin = reader->at++;
-    bool has_min = read_number(reader, min);
+    bool has_min = regex_read_number(reader, min);
     bool has_max = false;
     *max = *min;
     if (reader_take(reader, ",")) {
-        has_max = read_number(reader, max);
+        has_max = regex_read_number(reader, max);
         if (!has_max)
             *max = UINT32_MAX;
     }
@@ -87,8 +87,8 @@ static enum status read_braces(struct reader *reader, uint32_t *min, uint32_t *m
     return STATUS_OK;
 }
 
-static enum status read_repeat(struct reader *reader, uint32_t depth, uint32_t *made) {
-    TRY(read_atom(reader, depth, made));
+static enum status regex_read_repeat(struct reader *reader, uint32_t depth, uint32_t *made) {
+    TRY(regex_read_atom(reader, depth, made));
     for (unsigned n = 0; !reader_at_end(reader); n++) {
         uint32_t min = 0;
         uint32_t max = UINT32_MAX;
@@ -99,7 +99,7 @@ static enum status read_repeat(struct reader *reader, uint32_t depth, uint32_t *
             max = 1;
         } else if (reader_peek(reader) == '{') {
             bool is_repeat;
-            TRY(read_braces(reader, &min, &max, &is_repeat));
+            TRY(regex_read_braces(reader, &min, &max, &is_repeat));
             if (!is_repeat)
                 break;
         } else {
@@ -125,11 +125,11 @@ static enum status read_repeat(struct reader *reader, uint32_t depth, uint32_t *
     return STATUS_OK;
 }
 
-static enum status read_cat(struct reader *reader, uint32_t depth, uint32_t *made) {
+static enum status regex_read_cat(struct reader *reader, uint32_t depth, uint32_t *made) {
     bool is_empty = true;
     while (!reader_at_end(reader) && reader_peek(reader) != '|' && reader_peek(reader) != ')') {
         uint32_t next;
-        TRY(read_repeat(reader, depth, &next));
+        TRY(regex_read_repeat(reader, depth, &next));
         if (is_empty)
             *made = next;
         else
@@ -141,11 +141,11 @@ static enum status read_cat(struct reader *reader, uint32_t depth, uint32_t *mad
                     : STATUS_OK;
 }
 
-static enum status read_either(struct reader *reader, uint32_t depth, uint32_t *made) {
-    TRY(read_cat(reader, depth, made));
+static enum status regex_read_either(struct reader *reader, uint32_t depth, uint32_t *made) {
+    TRY(regex_read_cat(reader, depth, made));
     while (reader_take(reader, "|")) {
         uint32_t next;
-        TRY(read_cat(reader, depth, &next));
+        TRY(regex_read_cat(reader, depth, &next));
         TRY(reader_add(reader, (struct regex_node){.kind = REGEX_EITHER, .a = *made, .b = next},
                        made));
     }
@@ -165,7 +165,7 @@ enum status regex_parse(struct span source, unsigned flags, uint32_t depth_max, 
         else
             break;
     }
-    enum status status = read_either(&reader, 0, &regex->root);
+    enum status status = regex_read_either(&reader, 0, &regex->root);
     if (status == STATUS_OK && !reader_at_end(&reader))
         status = reader_fail(&reader, STATUS_INVALID, "a ')' too many");
     if (status != STATUS_OK)

@@ -3,8 +3,8 @@
 #include "base/utf8.h"
 #include "model/text/grammar/regex/regex_reader.h"
 
-static enum status read_hex(struct reader *reader, unsigned n_min, unsigned n_max,
-                            uint32_t *point) {
+static enum status regex_set_read_hex(struct reader *reader, unsigned n_min, unsigned n_max,
+                                      uint32_t *point) {
     uint32_t value = 0;
     unsigned n = 0;
     for (; n < n_max && !reader_at_end(reader); n++, reader->at++) {
@@ -20,19 +20,19 @@ static enum status read_hex(struct reader *reader, unsigned n_min, unsigned n_ma
 }
 
 /* \u1234, \u{1f600}, and two halves of a surrogate pair. */
-static enum status read_unicode(struct reader *reader, uint32_t *point) {
+static enum status regex_set_read_unicode(struct reader *reader, uint32_t *point) {
     if (reader_take(reader, "{")) {
-        TRY(read_hex(reader, 1, 6, point));
+        TRY(regex_set_read_hex(reader, 1, 6, point));
         return reader_take(reader, "}") ? STATUS_OK
                                         : reader_fail(reader, STATUS_INVALID, "expected '}'");
     }
-    TRY(read_hex(reader, 4, 4, point));
+    TRY(regex_set_read_hex(reader, 4, 4, point));
     if (*point < 0xd800 || *point > 0xdbff)
         return STATUS_OK;
     uint32_t low;
     if (!reader_take(reader, "\\u"))
         return reader_fail(reader, STATUS_INVALID, "half a surrogate pair");
-    TRY(read_hex(reader, 4, 4, &low));
+    TRY(regex_set_read_hex(reader, 4, 4, &low));
     if (low < 0xdc00 || low > 0xdfff)
         return reader_fail(reader, STATUS_INVALID, "half a surrogate pair");
     *point = 0x10000 + ((*point - 0xd800) << 10) + (low - 0xdc00);
@@ -41,8 +41,8 @@ static enum status read_unicode(struct reader *reader, uint32_t *point) {
 
 /* Behind a backslash: one character, or a class, whose ranges are added (*is_class; `is_wide`:
  * regex_add_class). */
-static enum status read_escape(struct reader *reader, bool is_wide, uint32_t *point,
-                               bool *is_class) {
+static enum status regex_set_read_escape(struct reader *reader, bool is_wide, uint32_t *point,
+                                         bool *is_class) {
     static const char letters[] = "nrtfv0";
     static const char values[] = "\n\r\t\f\v";
     char c = reader_peek(reader);
@@ -82,12 +82,12 @@ static enum status read_escape(struct reader *reader, bool is_wide, uint32_t *po
         return STATUS_OK;
     }
     if (reader_take(reader, "x"))
-        return read_hex(reader, 2, 2, point);
+        return regex_set_read_hex(reader, 2, 2, point);
     if (reader_take(reader, "u"))
-        return read_unicode(reader, point);
+        return regex_set_read_unicode(reader, point);
     if (c == 'U') {
         reader->at++;
-        return read_hex(reader, 8, 8, point);
+        return regex_set_read_hex(reader, 8, 8, point);
     }
     if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'))
         return reader_fail(reader, STATUS_UNSUPPORTED,
@@ -100,7 +100,7 @@ static enum status read_escape(struct reader *reader, bool is_wide, uint32_t *po
     return n > 0 ? STATUS_OK : reader_fail(reader, STATUS_INVALID, "not valid UTF-8");
 }
 
-static enum status read_point(struct reader *reader, uint32_t *point) {
+static enum status regex_set_read_point(struct reader *reader, uint32_t *point) {
     unsigned n =
         utf8_decode(reader->source.bytes + reader->at, reader->source.n - reader->at, point);
     if (n == 0)
@@ -109,7 +109,7 @@ static enum status read_point(struct reader *reader, uint32_t *point) {
     return STATUS_OK;
 }
 
-static enum status add_point(struct reader *reader, uint32_t low, uint32_t high) {
+static enum status regex_set_add_point(struct reader *reader, uint32_t low, uint32_t high) {
     enum status status = regex_add_range(reader->regex, low, high);
     return status == STATUS_OK ? STATUS_OK : reader_fail(reader, status, "it is too large");
 }
@@ -117,7 +117,8 @@ static enum status add_point(struct reader *reader, uint32_t low, uint32_t high)
 /* ASCII letters of the ranges from `first` on in their other case. What a set must not have is taken
  * wider: beyond ASCII dialects differ in what they fold, so all that may fold to a letter of it is
  * named by the caller's complement, or refused. */
-static enum status add_other_case(struct reader *reader, uint32_t first, bool is_negated) {
+static enum status regex_set_add_other_case(struct reader *reader, uint32_t first,
+                                            bool is_negated) {
     static const uint32_t folded[][2] = {{'K', 0x212a}, {'S', 0x17f}}; /* Kelvin's, long s */
     struct regex *regex = reader->regex;
     uint32_t n = regex->n_ranges;
@@ -128,10 +129,10 @@ static enum status add_other_case(struct reader *reader, uint32_t first, bool is
             uint32_t high = range.high < base + 25 ? range.high : base + 25;
             if (low > high)
                 continue;
-            TRY(add_point(reader, low ^ 0x20, high ^ 0x20));
+            TRY(regex_set_add_point(reader, low ^ 0x20, high ^ 0x20));
             for (unsigned k = 0; is_negated && k < 2; k++)
                 if ((low & 0x5f) <= folded[k][0] && (high & 0x5f) >= folded[k][0])
-                    TRY(add_point(reader, folded[k][1], folded[k][1]));
+                    TRY(regex_set_add_point(reader, folded[k][1], folded[k][1]));
         }
         if (is_negated && regex->ranges[i].high >= 0x80)
             return reader_fail(reader, STATUS_UNSUPPORTED,
@@ -141,10 +142,11 @@ static enum status add_other_case(struct reader *reader, uint32_t first, bool is
 }
 
 /* A set of the ranges from `first` on, or of all other characters. */
-static enum status add_set(struct reader *reader, uint32_t first, bool is_negated, uint32_t *made) {
+static enum status regex_set_add_set(struct reader *reader, uint32_t first, bool is_negated,
+                                     uint32_t *made) {
     struct regex *regex = reader->regex;
     if (reader->flags & REGEX_IGNORE_CASE)
-        TRY(add_other_case(reader, first, is_negated));
+        TRY(regex_set_add_other_case(reader, first, is_negated));
     uint32_t n = regex_join_ranges(regex->ranges + first, regex->n_ranges - first);
     regex->n_ranges = first + n;
     if (is_negated) {
@@ -184,10 +186,10 @@ enum status reader_set(struct reader *reader, uint32_t *made) {
                 reader->at++;
                 low = '\b';
             } else {
-                TRY(read_escape(reader, is_negated, &low, &is_class));
+                TRY(regex_set_read_escape(reader, is_negated, &low, &is_class));
             }
         } else {
-            TRY(read_point(reader, &low));
+            TRY(regex_set_read_point(reader, &low));
         }
         if (is_class)
             continue;
@@ -196,31 +198,31 @@ enum status reader_set(struct reader *reader, uint32_t *made) {
             reader->source.bytes[reader->at + 1] != ']') {
             reader->at++;
             if (reader_take(reader, "\\"))
-                TRY(read_escape(reader, is_negated, &high, &is_class));
+                TRY(regex_set_read_escape(reader, is_negated, &high, &is_class));
             else
-                TRY(read_point(reader, &high));
+                TRY(regex_set_read_point(reader, &high));
             if (is_class || high < low)
                 return reader_fail(reader, STATUS_INVALID, "a range whose end is below its start");
         }
-        TRY(add_point(reader, low, high));
+        TRY(regex_set_add_point(reader, low, high));
     }
     if (!reader_take(reader, "]"))
         return reader_fail(reader, STATUS_INVALID, "expected ']'");
-    return add_set(reader, first, is_negated, made);
+    return regex_set_add_set(reader, first, is_negated, made);
 }
 
 enum status reader_dot(struct reader *reader, uint32_t *made) {
     uint32_t first = reader->regex->n_ranges;
     unsigned flags = reader->flags;
     if (!(flags & REGEX_DOT_ALL)) {
-        TRY(add_point(reader, '\n', '\n'));
+        TRY(regex_set_add_point(reader, '\n', '\n'));
         if (flags & REGEX_ECMA_DOT) {
-            TRY(add_point(reader, '\r', '\r'));
-            TRY(add_point(reader, 0x2028, 0x2029));
+            TRY(regex_set_add_point(reader, '\r', '\r'));
+            TRY(regex_set_add_point(reader, 0x2028, 0x2029));
         }
     }
     reader->flags &= ~(unsigned)REGEX_IGNORE_CASE;
-    enum status status = add_set(reader, first, true, made);
+    enum status status = regex_set_add_set(reader, first, true, made);
     reader->flags = flags;
     return status;
 }
@@ -229,14 +231,14 @@ enum status reader_escape(struct reader *reader, uint32_t *made) {
     uint32_t first = reader->regex->n_ranges;
     uint32_t point;
     bool is_class;
-    TRY(read_escape(reader, false, &point, &is_class));
+    TRY(regex_set_read_escape(reader, false, &point, &is_class));
     if (!is_class) {
-        TRY(add_point(reader, point, point));
-        return add_set(reader, first, false, made);
+        TRY(regex_set_add_point(reader, point, point));
+        return regex_set_add_set(reader, first, false, made);
     }
     unsigned flags = reader->flags;
     reader->flags &= ~(unsigned)REGEX_IGNORE_CASE;
-    enum status status = add_set(reader, first, false, made);
+    enum status status = regex_set_add_set(reader, first, false, made);
     reader->flags = flags;
     return status;
 }
@@ -244,7 +246,7 @@ enum status reader_escape(struct reader *reader, uint32_t *made) {
 enum status reader_plain(struct reader *reader, uint32_t *made) {
     uint32_t first = reader->regex->n_ranges;
     uint32_t point;
-    TRY(read_point(reader, &point));
-    TRY(add_point(reader, point, point));
-    return add_set(reader, first, false, made);
+    TRY(regex_set_read_point(reader, &point));
+    TRY(regex_set_add_point(reader, point, point));
+    return regex_set_add_set(reader, first, false, made);
 }

@@ -11,10 +11,10 @@
 
 #define DEPTH_MAX 64u
 
-static enum status admits_node(struct schema *schema, const json_t *node, unsigned skip,
-                               const json_t *value, uint32_t depth, bool *admits);
+static enum status schema_admits_node(struct schema *schema, const json_t *node, unsigned skip,
+                                      const json_t *value, uint32_t depth, bool *admits);
 
-static unsigned type_of(const json_t *value) {
+static unsigned schema_type_of(const json_t *value) {
     switch (json_typeof(value)) {
     case JSON_NULL:
         return TYPE_NULL;
@@ -34,7 +34,7 @@ static unsigned type_of(const json_t *value) {
     }
 }
 
-static bool admits_number(const json_t *node, const json_t *value) {
+static bool schema_admits_number(const json_t *node, const json_t *value) {
     long double number = json_is_integer(value) ? (long double)json_integer_value(value)
                                                 : (long double)json_real_value(value);
     static const struct {
@@ -58,16 +58,16 @@ static bool admits_number(const json_t *node, const json_t *value) {
     return !multiple || fmodl(number, (long double)json_number_value(multiple)) == 0;
 }
 
-static bool admits_count(const json_t *node, const char *min, const char *max, size_t n) {
+static bool schema_admits_count(const json_t *node, const char *min, const char *max, size_t n) {
     const json_t *least = json_object_get(node, min);
     const json_t *most = json_object_get(node, max);
     return (!least || (double)n >= json_number_value(least)) &&
            (!most || (double)n <= json_number_value(most));
 }
 
-static enum status admits_expression(struct schema *schema, const json_t *node, const char *keyword,
-                                     const char *source, bool searches, struct span text,
-                                     bool *admits) {
+static enum status schema_admits_expression(struct schema *schema, const json_t *node,
+                                            const char *keyword, const char *source, bool searches,
+                                            struct span text, bool *admits) {
     struct chars chars;
     enum status status = pattern_compile(schema, node, keyword, span_of(source), searches, &chars);
     if (status == STATUS_UNSUPPORTED && schema->lenient)
@@ -78,64 +78,64 @@ static enum status admits_expression(struct schema *schema, const json_t *node, 
     return STATUS_OK;
 }
 
-static enum status admits_string(struct schema *schema, const json_t *node, const json_t *value,
-                                 bool *admits) {
+static enum status schema_admits_string(struct schema *schema, const json_t *node,
+                                        const json_t *value, bool *admits) {
     struct span text = {json_string_value(value), json_string_length(value)};
     size_t n = 0;
     for (size_t i = 0; i < text.n; i++)
         n += !utf8_is_tail(text.bytes[i]);
-    *admits = admits_count(node, "minLength", "maxLength", n);
+    *admits = schema_admits_count(node, "minLength", "maxLength", n);
     const char *pattern = json_string_value(json_object_get(node, "pattern"));
     const char *format = json_string_value(json_object_get(node, "format"));
     if (pattern)
-        TRY(admits_expression(schema, node, "pattern", pattern, true, text, admits));
+        TRY(schema_admits_expression(schema, node, "pattern", pattern, true, text, admits));
     if (!format)
         return STATUS_OK;
     const char *expression = format_expression(format);
     if (!expression)
         return schema_cannot(schema, node, "format", "this format is not known");
-    return admits_expression(schema, node, "format", expression, false, text, admits);
+    return schema_admits_expression(schema, node, "format", expression, false, text, admits);
 }
 
-static enum status admits_array(struct schema *schema, const json_t *node, const json_t *value,
-                                uint32_t depth, bool *admits) {
+static enum status schema_admits_array(struct schema *schema, const json_t *node,
+                                       const json_t *value, uint32_t depth, bool *admits) {
     const json_t *items = json_object_get(node, "items");
     const json_t *places = json_is_array(items) ? items : json_object_get(node, "prefixItems");
     const json_t *rest = json_is_array(items) ? json_object_get(node, "additionalItems") : items;
-    *admits = admits_count(node, "minItems", "maxItems", json_array_size(value));
+    *admits = schema_admits_count(node, "minItems", "maxItems", json_array_size(value));
     for (size_t i = 0; *admits && i < json_array_size(value); i++) {
         const json_t *own = json_array_get(places, i);
         own = own ? own : rest;
         if (own)
-            TRY(admits_node(schema, own, 0, json_array_get(value, i), depth, admits));
+            TRY(schema_admits_node(schema, own, 0, json_array_get(value, i), depth, admits));
     }
     return STATUS_OK;
 }
 
-static enum status admits_member(struct schema *schema, const json_t *node, const char *key,
-                                 const json_t *value, uint32_t depth, bool *admits) {
+static enum status schema_admits_member(struct schema *schema, const json_t *node, const char *key,
+                                        const json_t *value, uint32_t depth, bool *admits) {
     const json_t *own = json_object_get(json_object_get(node, "properties"), key);
     const json_t *others = json_object_get(node, "additionalProperties");
     const char *pattern;
     json_t *of_pattern;
     bool is_named = own != NULL;
     if (own)
-        TRY(admits_node(schema, own, 0, value, depth, admits));
+        TRY(schema_admits_node(schema, own, 0, value, depth, admits));
     json_object_foreach(json_object_get(node, "patternProperties"), pattern, of_pattern) {
         bool matches = true;
-        TRY(admits_expression(schema, node, "patternProperties", pattern, true, span_of(key),
-                              &matches));
+        TRY(schema_admits_expression(schema, node, "patternProperties", pattern, true, span_of(key),
+                                     &matches));
         is_named |= matches;
         if (matches && *admits)
-            TRY(admits_node(schema, of_pattern, 0, value, depth, admits));
+            TRY(schema_admits_node(schema, of_pattern, 0, value, depth, admits));
     }
     if (!is_named && others && *admits)
-        TRY(admits_node(schema, others, 0, value, depth, admits));
+        TRY(schema_admits_node(schema, others, 0, value, depth, admits));
     return STATUS_OK;
 }
 
-static enum status admits_object(struct schema *schema, const json_t *node, const json_t *value,
-                                 uint32_t depth, bool *admits) {
+static enum status schema_admits_object(struct schema *schema, const json_t *node,
+                                        const json_t *value, uint32_t depth, bool *admits) {
     const char *key;
     size_t k;
     json_t *member;
@@ -144,12 +144,12 @@ static enum status admits_object(struct schema *schema, const json_t *node, cons
         *admits && json_object_get(value, json_string_value(member));
     json_object_foreach((json_t *)(uintptr_t)value, key, member) {
         if (*admits)
-            TRY(admits_member(schema, node, key, member, depth, admits));
+            TRY(schema_admits_member(schema, node, key, member, depth, admits));
     }
     return STATUS_OK;
 }
 
-static bool is_listed(const json_t *node, const json_t *value) {
+static bool schema_is_listed(const json_t *node, const json_t *value) {
     const json_t *constant = json_object_get(node, "const");
     const json_t *values = json_object_get(node, "enum");
     size_t i;
@@ -160,22 +160,23 @@ static bool is_listed(const json_t *node, const json_t *value) {
 }
 
 /* anyOf and oneOf. */
-static enum status admits_branches(struct schema *schema, const json_t *branches,
-                                   const json_t *value, bool is_one, uint32_t depth, bool *admits) {
+static enum status schema_admits_branches(struct schema *schema, const json_t *branches,
+                                          const json_t *value, bool is_one, uint32_t depth,
+                                          bool *admits) {
     unsigned n = 0;
     size_t i;
     json_t *branch;
     json_array_foreach(branches, i, branch) {
         bool fits;
-        TRY(admits_node(schema, branch, 0, value, depth, &fits));
+        TRY(schema_admits_node(schema, branch, 0, value, depth, &fits));
         n += fits;
     }
     *admits = *admits && (is_one ? n == 1 : n > 0);
     return STATUS_OK;
 }
 
-static enum status admits_parts(struct schema *schema, const json_t *node, unsigned skip,
-                                const json_t *value, uint32_t depth, bool *admits) {
+static enum status schema_admits_parts(struct schema *schema, const json_t *node, unsigned skip,
+                                       const json_t *value, uint32_t depth, bool *admits) {
     const json_t *any = json_object_get(node, "anyOf");
     const json_t *one = json_object_get(node, "oneOf");
     size_t i;
@@ -184,44 +185,44 @@ static enum status admits_parts(struct schema *schema, const json_t *node, unsig
         const json_t *found;
         TRY(schema_follow(schema, node, &found));
         if (found)
-            TRY(admits_node(schema, found, 0, value, depth, admits));
+            TRY(schema_admits_node(schema, found, 0, value, depth, admits));
     }
     json_array_foreach(skip & SKIP_ALL_OF ? NULL : json_object_get(node, "allOf"), i, part) {
         if (*admits)
-            TRY(admits_node(schema, part, 0, value, depth, admits));
+            TRY(schema_admits_node(schema, part, 0, value, depth, admits));
     }
     if (any && *admits && !(skip & SKIP_ANY_OF))
-        TRY(admits_branches(schema, any, value, false, depth, admits));
+        TRY(schema_admits_branches(schema, any, value, false, depth, admits));
     if (one && *admits && !(skip & SKIP_ONE_OF))
-        TRY(admits_branches(schema, one, value, true, depth, admits));
+        TRY(schema_admits_branches(schema, one, value, true, depth, admits));
     return STATUS_OK;
 }
 
-static enum status admits_node(struct schema *schema, const json_t *node, unsigned skip,
-                               const json_t *value, uint32_t depth, bool *admits) {
+static enum status schema_admits_node(struct schema *schema, const json_t *node, unsigned skip,
+                                      const json_t *value, uint32_t depth, bool *admits) {
     unsigned types;
-    *admits = json_is_true(node) || (json_is_object(node) && is_listed(node, value));
+    *admits = json_is_true(node) || (json_is_object(node) && schema_is_listed(node, value));
     if (!json_is_object(node) || !*admits)
         return STATUS_OK;
     if (depth >= DEPTH_MAX || !program_work(schema->program, 8))
         return schema_fail(schema, STATUS_LIMIT, node, NULL, "constants are checked too deep");
     TRY(keywords_types(schema, node, &types));
-    unsigned own = type_of(value);
+    unsigned own = schema_type_of(value);
     if (!(types & own)) { /* an integer is a number, too: its bit is in both */
         *admits = false;
         return STATUS_OK;
     }
     TRY(keywords_check(schema, node, own));
     if (json_is_number(value))
-        *admits = admits_number(node, value);
+        *admits = schema_admits_number(node, value);
     else if (json_is_string(value))
-        TRY(admits_string(schema, node, value, admits));
+        TRY(schema_admits_string(schema, node, value, admits));
     else if (json_is_array(value))
-        TRY(admits_array(schema, node, value, depth + 1, admits));
+        TRY(schema_admits_array(schema, node, value, depth + 1, admits));
     else if (json_is_object(value))
-        TRY(admits_object(schema, node, value, depth + 1, admits));
+        TRY(schema_admits_object(schema, node, value, depth + 1, admits));
     if (*admits)
-        TRY(admits_parts(schema, node, skip, value, depth + 1, admits));
+        TRY(schema_admits_parts(schema, node, skip, value, depth + 1, admits));
     return STATUS_OK;
 }
 
@@ -229,7 +230,7 @@ enum status schema_admits(struct schema *schema, const struct conjunction *conju
                           const json_t *value, bool *admits) {
     *admits = true;
     for (uint32_t i = 0; *admits && i < conjunction->n; i++)
-        TRY(admits_node(schema, conjunction->members[i].schema, conjunction->members[i].skip, value,
-                        0, admits));
+        TRY(schema_admits_node(schema, conjunction->members[i].schema, conjunction->members[i].skip,
+                               value, 0, admits));
     return STATUS_OK;
 }

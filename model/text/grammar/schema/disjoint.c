@@ -7,7 +7,7 @@
 #define FOLLOW_MAX 8u
 
 /* The schema itself, where a reference stands alone. */
-static const json_t *resolve(struct schema *schema, const json_t *node) {
+static const json_t *schema_resolve(struct schema *schema, const json_t *node) {
     for (unsigned i = 0; i < FOLLOW_MAX && json_object_get(node, "$ref"); i++) {
         const json_t *found;
         struct error kept = *schema->error;
@@ -21,13 +21,13 @@ static const json_t *resolve(struct schema *schema, const json_t *node) {
 }
 
 /* The values that a schema lists, as a list; NULL: none. *owned must be given back. */
-static const json_t *values_of(const json_t *node, json_t **owned) {
+static const json_t *schema_values_of(const json_t *node, json_t **owned) {
     json_t *constant = json_object_get(node, "const");
     *owned = constant ? json_pack("[O]", constant) : NULL;
     return *owned ? *owned : json_object_get(node, "enum");
 }
 
-static unsigned type_bit(const json_t *value) {
+static unsigned schema_type_bit(const json_t *value) {
     switch (json_typeof(value)) {
     case JSON_NULL:
         return TYPE_NULL;
@@ -46,7 +46,7 @@ static unsigned type_bit(const json_t *value) {
     }
 }
 
-static unsigned types_of(struct schema *schema, const json_t *node) {
+static unsigned schema_types_of(struct schema *schema, const json_t *node) {
     unsigned types = TYPE_ANY;
     struct error kept = *schema->error;
     json_t *owned;
@@ -56,10 +56,10 @@ static unsigned types_of(struct schema *schema, const json_t *node) {
         *schema->error = kept;
         return TYPE_ANY;
     }
-    const json_t *values = values_of(node, &owned);
+    const json_t *values = schema_values_of(node, &owned);
     if (values) {
         unsigned listed = 0;
-        json_array_foreach(values, i, value) listed |= type_bit(value);
+        json_array_foreach(values, i, value) listed |= schema_type_bit(value);
         types &= listed;
     }
     json_decref(owned);
@@ -67,28 +67,28 @@ static unsigned types_of(struct schema *schema, const json_t *node) {
 }
 
 /* As JSON schemas compare: 1 is 1.0. */
-static bool may_be_equal(const json_t *x, const json_t *y) {
+static bool schema_may_be_equal(const json_t *x, const json_t *y) {
     if (json_is_number(x) && json_is_number(y))
         return json_number_value(x) == json_number_value(y);
     return json_equal(x, y);
 }
 
-static bool lists_apart(struct schema *schema, const json_t *left, const json_t *right) {
+static bool schema_lists_apart(struct schema *schema, const json_t *left, const json_t *right) {
     json_t *owned[2];
-    const json_t *a = values_of(left, &owned[0]);
-    const json_t *b = values_of(right, &owned[1]);
+    const json_t *a = schema_values_of(left, &owned[0]);
+    const json_t *b = schema_values_of(right, &owned[1]);
     bool is_apart = a && b;
     for (size_t i = 0; is_apart && i < json_array_size(a); i++)
         for (size_t k = 0; is_apart && k < json_array_size(b); k++)
             is_apart = program_work(schema->program, 2) &&
-                       !may_be_equal(json_array_get(a, i), json_array_get(b, k));
+                       !schema_may_be_equal(json_array_get(a, i), json_array_get(b, k));
     json_decref(owned[0]);
     json_decref(owned[1]);
     return is_apart;
 }
 
 /* The highest value of one is below the least of the other. */
-static bool bounds_apart(const json_t *low, const json_t *high) {
+static bool schema_bounds_apart(const json_t *low, const json_t *high) {
     const json_t *most = json_object_get(low, "maximum");
     const json_t *open = json_object_get(low, "exclusiveMaximum");
     const json_t *least = json_object_get(high, "minimum");
@@ -102,7 +102,7 @@ static bool bounds_apart(const json_t *low, const json_t *high) {
                    : json_number_value(a) < json_number_value(b);
 }
 
-static bool requires(const json_t *node, const char *name) {
+static bool schema_requires(const json_t *node, const char *name) {
     size_t i;
     json_t *own;
     json_array_foreach(json_object_get(node, "required"), i,
@@ -111,15 +111,15 @@ static bool requires(const json_t *node, const char *name) {
     return false;
 }
 
-static bool forbids(const json_t *node, const char *name) {
+static bool schema_forbids(const json_t *node, const char *name) {
     return json_is_false(json_object_get(node, "additionalProperties")) &&
            !json_object_get(node, "patternProperties") &&
            !json_object_get(json_object_get(node, "properties"), name);
 }
 
 /* A property that one requires, and the other forbids or gives other values. */
-static bool properties_apart(struct schema *schema, const json_t *left, const json_t *right,
-                             uint32_t depth) {
+static bool schema_properties_apart(struct schema *schema, const json_t *left, const json_t *right,
+                                    uint32_t depth) {
     size_t i;
     json_t *name;
     json_array_foreach(json_object_get(left, "required"), i, name) {
@@ -128,11 +128,11 @@ static bool properties_apart(struct schema *schema, const json_t *left, const js
             continue;
         if (!program_work(schema->program, 2 + json_array_size(json_object_get(right, "required"))))
             return false;
-        if (forbids(right, key))
+        if (schema_forbids(right, key))
             return true;
         const json_t *a = json_object_get(json_object_get(left, "properties"), key);
         const json_t *b = json_object_get(json_object_get(right, "properties"), key);
-        if (a && b && requires(right, key) && schema_disjoint(schema, a, b, depth + 1))
+        if (a && b && schema_requires(right, key) && schema_disjoint(schema, a, b, depth + 1))
             return true;
     }
     return false;
@@ -142,15 +142,15 @@ bool schema_disjoint(struct schema *schema, const json_t *left, const json_t *ri
                      uint32_t depth) {
     if (depth > DEPTH_MAX || !program_work(schema->program, 8))
         return false;
-    left = resolve(schema, left);
-    right = resolve(schema, right);
+    left = schema_resolve(schema, left);
+    right = schema_resolve(schema, right);
     if (json_is_false(left) || json_is_false(right))
         return true;
-    unsigned both = types_of(schema, left) & types_of(schema, right);
-    if (both == 0 || lists_apart(schema, left, right))
+    unsigned both = schema_types_of(schema, left) & schema_types_of(schema, right);
+    if (both == 0 || schema_lists_apart(schema, left, right))
         return true;
     if (!(both & ~(unsigned)(TYPE_NUMBER | TYPE_INTEGER)))
-        return bounds_apart(left, right) || bounds_apart(right, left);
-    return both == TYPE_OBJECT && (properties_apart(schema, left, right, depth) ||
-                                   properties_apart(schema, right, left, depth));
+        return schema_bounds_apart(left, right) || schema_bounds_apart(right, left);
+    return both == TYPE_OBJECT && (schema_properties_apart(schema, left, right, depth) ||
+                                   schema_properties_apart(schema, right, left, depth));
 }

@@ -29,7 +29,7 @@ struct bounds {
 };
 
 /* Order of two JSON numbers: integers exactly, else as doubles. */
-static int compare(const json_t *left, const json_t *right) {
+static int schema_number_compare(const json_t *left, const json_t *right) {
     if (json_is_integer(left) && json_is_integer(right)) {
         json_int_t a = json_integer_value(left);
         json_int_t b = json_integer_value(right);
@@ -42,18 +42,18 @@ static int compare(const json_t *left, const json_t *right) {
     return (a > b) - (a < b);
 }
 
-static void tighten(const json_t *value, bool is_open, int sign, const json_t **bound,
-                    bool *bound_is_open) {
+static void schema_number_tighten(const json_t *value, bool is_open, int sign, const json_t **bound,
+                                  bool *bound_is_open) {
     if (!value)
         return;
-    int order = *bound ? compare(value, *bound) * sign : 1;
+    int order = *bound ? schema_number_compare(value, *bound) * sign : 1;
     if (order > 0 || (order == 0 && is_open)) {
         *bound = value;
         *bound_is_open = is_open;
     }
 }
 
-static void decimal_of(const json_t *value, bool is_open, struct decimal *decimal) {
+static void schema_number_decimal_of(const json_t *value, bool is_open, struct decimal *decimal) {
     char text[DIGITS_MAX];
     *decimal = (struct decimal){.is_open = is_open};
     if (json_is_integer(value)) {
@@ -85,104 +85,106 @@ static void decimal_of(const json_t *value, bool is_open, struct decimal *decima
 }
 
 /* Digits from a node back to itself. */
-static void add_loop(struct chars *chars, uint32_t node, char low) {
+static void schema_number_add_loop(struct chars *chars, uint32_t node, char low) {
     chars_edge(chars, node, CHARS_RANGE, (uint32_t)low, '9', node);
 }
 
-static void add_digit(struct chars *chars, uint32_t from, char low, char high, uint32_t to) {
+static void schema_number_add_digit(struct chars *chars, uint32_t from, char low, char high,
+                                    uint32_t to) {
     if (low <= high)
         chars_edge(chars, from, CHARS_RANGE, (uint32_t)low, (uint32_t)high, to);
 }
 
-static void add_end(struct chars *chars, uint32_t from) {
+static void schema_number_add_end(struct chars *chars, uint32_t from) {
     chars_edge(chars, from, CHARS_EMPTY, 0, 0, chars->end);
 }
 
 /* What may stand behind the whole digits of a number that needs no more comparing. */
-static void add_free_fraction(struct chars *chars, uint32_t from, bool is_integer) {
-    add_end(chars, from);
+static void schema_number_add_free_fraction(struct chars *chars, uint32_t from, bool is_integer) {
+    schema_number_add_end(chars, from);
     if (is_integer)
         return;
     uint32_t point = chars_node(chars);
     uint32_t digits = chars_node(chars);
     chars_edge(chars, from, CHARS_RANGE, '.', '.', point);
-    add_digit(chars, point, '0', '9', digits);
-    add_loop(chars, digits, '0');
-    add_end(chars, digits);
+    schema_number_add_digit(chars, point, '0', '9', digits);
+    schema_number_add_loop(chars, digits, '0');
+    schema_number_add_end(chars, digits);
 }
 
 /* `n` free digits, then a free fraction. */
-static void add_free(struct chars *chars, uint32_t from, size_t n, bool is_integer) {
+static void schema_number_add_free(struct chars *chars, uint32_t from, size_t n, bool is_integer) {
     for (size_t i = 0; i < n; i++) {
         uint32_t next = chars_node(chars);
-        add_digit(chars, from, '0', '9', next);
+        schema_number_add_digit(chars, from, '0', '9', next);
         from = next;
     }
-    add_free_fraction(chars, from, is_integer);
+    schema_number_add_free_fraction(chars, from, is_integer);
 }
 
 /* The fraction of a number whose whole digits are the bound's. */
-static void add_fraction(struct chars *chars, uint32_t from, const struct decimal *bound,
-                         bool is_least, bool is_integer) {
+static void schema_number_add_fraction(struct chars *chars, uint32_t from,
+                                       const struct decimal *bound, bool is_least,
+                                       bool is_integer) {
     const char *digits = bound->fraction;
     bool equal_fits = !bound->is_open;
     bool is_whole = digits[0] == 0;
     /* Without a fraction it is the bound, or below it. */
     if (is_whole ? equal_fits : !is_least)
-        add_end(chars, from);
+        schema_number_add_end(chars, from);
     if (is_integer)
         return;
     uint32_t at = chars_node(chars);
     uint32_t free_digits = chars_node(chars);
     chars_edge(chars, from, CHARS_RANGE, '.', '.', at);
-    add_loop(chars, free_digits, '0');
-    add_end(chars, free_digits);
+    schema_number_add_loop(chars, free_digits, '0');
+    schema_number_add_end(chars, free_digits);
     for (size_t i = 0; digits[i]; i++) {
         uint32_t next = chars_node(chars);
         if (is_least)
-            add_digit(chars, at, (char)(digits[i] + 1), '9', free_digits);
+            schema_number_add_digit(chars, at, (char)(digits[i] + 1), '9', free_digits);
         else
-            add_digit(chars, at, '0', (char)(digits[i] - 1), free_digits);
-        add_digit(chars, at, digits[i], digits[i], next);
+            schema_number_add_digit(chars, at, '0', (char)(digits[i] - 1), free_digits);
+        schema_number_add_digit(chars, at, digits[i], digits[i], next);
         /* Cut short behind a digit it is below the bound, unless that was the last. */
         bool is_last = digits[i + 1] == 0;
         if (is_last ? equal_fits : !is_least)
-            add_end(chars, next);
+            schema_number_add_end(chars, next);
         at = next;
     }
     /* Further zeros change nothing, any other digit makes it larger. */
     uint32_t zeros = chars_node(chars);
-    add_digit(chars, at, '0', '0', zeros);
+    schema_number_add_digit(chars, at, '0', '0', zeros);
     chars_edge(chars, zeros, CHARS_RANGE, '0', '0', zeros);
     if (equal_fits)
-        add_end(chars, zeros);
+        schema_number_add_end(chars, zeros);
     if (is_least) {
-        add_digit(chars, at, '1', '9', free_digits);
-        add_digit(chars, zeros, '1', '9', free_digits);
+        schema_number_add_digit(chars, at, '1', '9', free_digits);
+        schema_number_add_digit(chars, zeros, '1', '9', free_digits);
     }
 }
 
 /* Numbers without a sign that are at least the bound (`is_least`), or at most it. */
-static void compare_with(const struct decimal *bound, bool is_least, bool is_integer,
-                         uint32_t n_max, struct chars *chars) {
+static void schema_number_compare_with(const struct decimal *bound, bool is_least, bool is_integer,
+                                       uint32_t n_max, struct chars *chars) {
     size_t n = strlen(bound->whole);
     chars_init(chars, n_max);
     /* Of another length: longer ones are larger. */
     if (is_least) {
         uint32_t at = chars_node(chars);
-        add_digit(chars, chars->start, '1', '9', at);
+        schema_number_add_digit(chars, chars->start, '1', '9', at);
         for (size_t i = 1; i < n + 1; i++) {
             uint32_t next = chars_node(chars);
-            add_digit(chars, at, '0', '9', next);
+            schema_number_add_digit(chars, at, '0', '9', next);
             at = next;
         }
-        add_loop(chars, at, '0');
-        add_free_fraction(chars, at, is_integer);
+        schema_number_add_loop(chars, at, '0');
+        schema_number_add_free_fraction(chars, at, is_integer);
     } else {
         for (size_t length = 1; length < n; length++) {
             uint32_t first = chars_node(chars);
-            add_digit(chars, chars->start, length == 1 ? '0' : '1', '9', first);
-            add_free(chars, first, length - 1, is_integer);
+            schema_number_add_digit(chars, chars->start, length == 1 ? '0' : '1', '9', first);
+            schema_number_add_free(chars, first, length - 1, is_integer);
         }
     }
     /* Of the same length: digit by digit. */
@@ -193,30 +195,30 @@ static void compare_with(const struct decimal *bound, bool is_least, bool is_int
         uint32_t next = chars_node(chars);
         uint32_t apart = chars_node(chars);
         if (is_least)
-            add_digit(chars, at, (char)(digit + 1), '9', apart);
+            schema_number_add_digit(chars, at, (char)(digit + 1), '9', apart);
         else
-            add_digit(chars, at, least, (char)(digit - 1), apart);
-        add_free(chars, apart, n - i - 1, is_integer);
-        add_digit(chars, at, digit, digit, next);
+            schema_number_add_digit(chars, at, least, (char)(digit - 1), apart);
+        schema_number_add_free(chars, apart, n - i - 1, is_integer);
+        schema_number_add_digit(chars, at, digit, digit, next);
         at = next;
     }
-    add_fraction(chars, at, bound, is_least, is_integer);
+    schema_number_add_fraction(chars, at, bound, is_least, is_integer);
 }
 
 /* Any number without a sign and an exponent. */
-static void any_number(bool is_integer, uint32_t n_max, struct chars *chars) {
+static void schema_number_any_number(bool is_integer, uint32_t n_max, struct chars *chars) {
     chars_init(chars, n_max);
     uint32_t zero = chars_node(chars);
     uint32_t digits = chars_node(chars);
-    add_digit(chars, chars->start, '0', '0', zero);
-    add_digit(chars, chars->start, '1', '9', digits);
-    add_loop(chars, digits, '0');
-    add_free_fraction(chars, zero, is_integer);
-    add_free_fraction(chars, digits, is_integer);
+    schema_number_add_digit(chars, chars->start, '0', '0', zero);
+    schema_number_add_digit(chars, chars->start, '1', '9', digits);
+    schema_number_add_loop(chars, digits, '0');
+    schema_number_add_free_fraction(chars, zero, is_integer);
+    schema_number_add_free_fraction(chars, digits, is_integer);
 }
 
 /* Integers without a sign that `divisor` divides. */
-static void multiples(uint32_t divisor, uint32_t n_max, struct chars *chars) {
+static void schema_number_multiples(uint32_t divisor, uint32_t n_max, struct chars *chars) {
     chars_init(chars, n_max);
     uint32_t first = chars->n_nodes;
     for (uint32_t i = 0; i < divisor; i++)
@@ -233,7 +235,7 @@ static void multiples(uint32_t divisor, uint32_t n_max, struct chars *chars) {
 }
 
 /* *chars becomes what is in both; the other one is given back. */
-static void keep_both(struct chars *chars, struct chars *other) {
+static void schema_number_keep_both(struct chars *chars, struct chars *other) {
     struct chars made;
     chars_both(chars, other, &made);
     chars_fini(chars);
@@ -242,32 +244,33 @@ static void keep_both(struct chars *chars, struct chars *other) {
 }
 
 /* Numbers of one sign: from `least` to `most`, both without it; NULL: no bound. */
-static void write_side(struct schema *schema, const struct decimal *least,
-                       const struct decimal *most, uint32_t divisor, bool is_integer, uint32_t from,
-                       uint32_t to) {
+static void schema_number_write_side(struct schema *schema, const struct decimal *least,
+                                     const struct decimal *most, uint32_t divisor, bool is_integer,
+                                     uint32_t from, uint32_t to) {
     uint32_t n_max = schema->program->limits.n_nodes;
     struct chars chars;
     struct chars other;
-    any_number(is_integer, n_max, &chars);
+    schema_number_any_number(is_integer, n_max, &chars);
     if (least) {
-        compare_with(least, true, is_integer, n_max, &other);
-        keep_both(&chars, &other);
+        schema_number_compare_with(least, true, is_integer, n_max, &other);
+        schema_number_keep_both(&chars, &other);
     }
     if (most) {
-        compare_with(most, false, is_integer, n_max, &other);
-        keep_both(&chars, &other);
+        schema_number_compare_with(most, false, is_integer, n_max, &other);
+        schema_number_keep_both(&chars, &other);
     }
     if (divisor > 1) {
-        multiples(divisor, n_max, &other);
-        keep_both(&chars, &other);
+        schema_number_multiples(divisor, n_max, &other);
+        schema_number_keep_both(&chars, &other);
     }
     program_work(schema->program, chars.n_edges);
     chars_write(&chars, schema->program, false, from, to);
     chars_fini(&chars);
 }
 
-static enum status find_divisor(struct schema *schema, const struct conjunction *conjunction,
-                                uint32_t *divisor) {
+static enum status schema_number_find_divisor(struct schema *schema,
+                                              const struct conjunction *conjunction,
+                                              uint32_t *divisor) {
     *divisor = 0;
     for (uint32_t i = 0; i < conjunction->n; i++) {
         const json_t *node = conjunction->members[i].schema;
@@ -305,28 +308,30 @@ enum status schema_write_number(struct schema *schema, const struct conjunction 
     uint32_t divisor;
     for (uint32_t i = 0; i < conjunction->n; i++) {
         const json_t *node = conjunction->members[i].schema;
-        tighten(json_object_get(node, "minimum"), false, 1, &bounds.low, &bounds.low_is_open);
-        tighten(json_object_get(node, "exclusiveMinimum"), true, 1, &bounds.low,
-                &bounds.low_is_open);
-        tighten(json_object_get(node, "maximum"), false, -1, &bounds.high, &bounds.high_is_open);
-        tighten(json_object_get(node, "exclusiveMaximum"), true, -1, &bounds.high,
-                &bounds.high_is_open);
+        schema_number_tighten(json_object_get(node, "minimum"), false, 1, &bounds.low,
+                              &bounds.low_is_open);
+        schema_number_tighten(json_object_get(node, "exclusiveMinimum"), true, 1, &bounds.low,
+                              &bounds.low_is_open);
+        schema_number_tighten(json_object_get(node, "maximum"), false, -1, &bounds.high,
+                              &bounds.high_is_open);
+        schema_number_tighten(json_object_get(node, "exclusiveMaximum"), true, -1, &bounds.high,
+                              &bounds.high_is_open);
     }
-    TRY(find_divisor(schema, conjunction, &divisor));
+    TRY(schema_number_find_divisor(schema, conjunction, &divisor));
     is_integer = is_integer || divisor > 0; /* what an integer divides is one */
     if (!bounds.low && !bounds.high && divisor <= 1) {
         program_call(program, from, value_number(schema->compile, is_integer), to);
         return STATUS_OK;
     }
     if (bounds.low)
-        decimal_of(bounds.low, bounds.low_is_open, &low);
+        schema_number_decimal_of(bounds.low, bounds.low_is_open, &low);
     if (bounds.high)
-        decimal_of(bounds.high, bounds.high_is_open, &high);
+        schema_number_decimal_of(bounds.high, bounds.high_is_open, &high);
     /* Above zero, and zero: at least `low` where that is not below, at most `high`. */
     bool has_plus = !bounds.high || !(high.is_negative || (high.is_zero && high.is_open));
     if (has_plus)
-        write_side(schema, bounds.low && !low.is_negative ? &low : NULL, bounds.high ? &high : NULL,
-                   divisor, is_integer, from, to);
+        schema_number_write_side(schema, bounds.low && !low.is_negative ? &low : NULL,
+                                 bounds.high ? &high : NULL, divisor, is_integer, from, to);
     /* Below zero, behind the sign: at least -high, at most -low. */
     bool has_minus = !bounds.low || low.is_negative;
     if (has_minus) {
@@ -334,7 +339,8 @@ enum status schema_write_number(struct schema *schema, const struct conjunction 
         struct decimal above_zero = {.whole = "0", .is_zero = true, .is_open = true};
         const struct decimal *least = bounds.high && high.is_negative ? &high : &above_zero;
         program_bytes(program, from, '-', '-', minus);
-        write_side(schema, least, bounds.low ? &low : NULL, divisor, is_integer, minus, to);
+        schema_number_write_side(schema, least, bounds.low ? &low : NULL, divisor, is_integer,
+                                 minus, to);
     }
     return STATUS_OK;
 }

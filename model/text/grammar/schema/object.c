@@ -28,7 +28,7 @@ struct object {
     uint32_t n_patterns;
 };
 
-static void object_fini(struct object *object) {
+static void schema_object_fini(struct object *object) {
     for (uint32_t i = 0; i < object->n_patterns; i++)
         chars_fini(&object->patterns[i].chars);
     free(object->names);
@@ -36,7 +36,7 @@ static void object_fini(struct object *object) {
     json_decref(object->listed);
 }
 
-static enum status add_name(struct object *object, const char *name, size_t n) {
+static enum status schema_add_name(struct object *object, const char *name, size_t n) {
     if (json_object_getn(object->listed, name, n))
         return STATUS_OK;
     if (json_object_setn_new(object->listed, name, n, json_true()) != 0)
@@ -58,7 +58,7 @@ static enum status add_name(struct object *object, const char *name, size_t n) {
     return STATUS_OK;
 }
 
-static enum status find_names(struct object *object) {
+static enum status schema_find_names(struct object *object) {
     const char *key;
     size_t n;
     size_t k;
@@ -68,18 +68,18 @@ static enum status find_names(struct object *object) {
         return STATUS_NOMEM;
     for (uint32_t i = 0; i < object->conjunction->n; i++) {
         json_t *properties = json_object_get(object->conjunction->members[i].schema, "properties");
-        json_object_keylen_foreach(properties, key, n, value) TRY(add_name(object, key, n));
+        json_object_keylen_foreach(properties, key, n, value) TRY(schema_add_name(object, key, n));
     }
     for (uint32_t i = 0; i < object->conjunction->n; i++) {
         const json_t *required =
             json_object_get(object->conjunction->members[i].schema, "required");
         json_array_foreach(required, k, value)
-            TRY(add_name(object, json_string_value(value), json_string_length(value)));
+            TRY(schema_add_name(object, json_string_value(value), json_string_length(value)));
     }
     return STATUS_OK;
 }
 
-static enum status find_patterns(struct object *object) {
+static enum status schema_find_patterns(struct object *object) {
     struct schema *schema = object->schema;
     for (uint32_t i = 0; i < object->conjunction->n; i++) {
         const json_t *node = object->conjunction->members[i].schema;
@@ -103,8 +103,8 @@ static enum status find_patterns(struct object *object) {
 
 /* The conjunction of a value whose name is listed as `name` (NULL: not listed) and matches the
  * patterns of `matches`. */
-static enum status conjunction_of(struct object *object, const char *name, size_t n,
-                                  unsigned matches, struct conjunction *conjunction) {
+static enum status schema_conjunction_of(struct object *object, const char *name, size_t n,
+                                         unsigned matches, struct conjunction *conjunction) {
     struct schema *schema = object->schema;
     *conjunction = (struct conjunction){0};
     for (uint32_t i = 0; i < object->conjunction->n; i++) {
@@ -126,7 +126,7 @@ static enum status conjunction_of(struct object *object, const char *name, size_
     return STATUS_OK;
 }
 
-static bool is_required(const struct object *object, const char *name, size_t n) {
+static bool schema_is_required(const struct object *object, const char *name, size_t n) {
     for (uint32_t i = 0; i < object->conjunction->n; i++) {
         const json_t *required =
             json_object_get(object->conjunction->members[i].schema, "required");
@@ -140,8 +140,8 @@ static bool is_required(const struct object *object, const char *name, size_t n)
 }
 
 /* ":" blank value, behind a name. */
-static enum status write_value(struct object *object, const struct conjunction *value,
-                               uint32_t from, uint32_t to) {
+static enum status schema_write_value(struct object *object, const struct conjunction *value,
+                                      uint32_t from, uint32_t to) {
     struct program *program = object->schema->program;
     uint32_t rule;
     uint32_t at = program_node(program);
@@ -153,7 +153,7 @@ static enum status write_value(struct object *object, const struct conjunction *
 }
 
 /* Names that are not listed and match just the patterns of `matches`. */
-static void other_names(const struct object *object, unsigned matches, struct chars *names) {
+static void schema_other_names(const struct object *object, unsigned matches, struct chars *names) {
     uint32_t n_max = object->schema->program->limits.n_nodes;
     struct chars other;
     struct chars both;
@@ -182,7 +182,7 @@ static void other_names(const struct object *object, unsigned matches, struct ch
 }
 
 /* A rule of one pair whose name is not listed; *has_any: there are such. */
-static enum status write_others(struct object *object, uint32_t *rule, bool *has_any) {
+static enum status schema_write_others(struct object *object, uint32_t *rule, bool *has_any) {
     struct schema *schema = object->schema;
     struct program *program = schema->program;
     *has_any = false;
@@ -190,7 +190,7 @@ static enum status write_others(struct object *object, uint32_t *rule, bool *has
     TRY(program_status(program, schema->error));
     for (unsigned matches = 0; matches < 1u << object->n_patterns; matches++) {
         struct conjunction value;
-        TRY(conjunction_of(object, NULL, 0, matches, &value));
+        TRY(schema_conjunction_of(object, NULL, 0, matches, &value));
         if (value.is_false)
             continue;
         *has_any = true;
@@ -201,17 +201,17 @@ static enum status write_others(struct object *object, uint32_t *rule, bool *has
         } else {
             struct chars names;
             uint32_t close = program_node(program);
-            other_names(object, matches, &names);
+            schema_other_names(object, matches, &names);
             chars_write(&names, program, true, inside, close);
             chars_fini(&names);
             program_bytes(program, close, '"', '"', colon);
         }
-        TRY(write_value(object, &value, colon, program->rules[*rule].end));
+        TRY(schema_write_value(object, &value, colon, program->rules[*rule].end));
     }
     return program_status(program, schema->error);
 }
 
-static unsigned patterns_of(const struct object *object, struct span name) {
+static unsigned schema_patterns_of(const struct object *object, struct span name) {
     unsigned matches = 0;
     for (uint32_t i = 0; i < object->n_patterns; i++)
         matches |= (unsigned)chars_match(&object->patterns[i].chars, name) << i;
@@ -219,14 +219,15 @@ static unsigned patterns_of(const struct object *object, struct span name) {
 }
 
 /* Each property that is listed: nodes before any pair (`none`) and behind some (`some`) move on. */
-static enum status write_listed(struct object *object, uint32_t *none, uint32_t *some) {
+static enum status schema_write_listed(struct object *object, uint32_t *none, uint32_t *some) {
     struct program *program = object->schema->program;
     uint32_t blank = value_blank(object->schema->compile);
     for (size_t i = 0; i < object->n_names && program_work(program, 16); i++) {
         struct span name = {object->names[i], object->lengths[i]};
         struct conjunction value;
-        bool must = is_required(object, name.bytes, name.n);
-        TRY(conjunction_of(object, name.bytes, name.n, patterns_of(object, name), &value));
+        bool must = schema_is_required(object, name.bytes, name.n);
+        TRY(schema_conjunction_of(object, name.bytes, name.n, schema_patterns_of(object, name),
+                                  &value));
         if (value.is_false && !must)
             continue; /* it must not be there */
         uint32_t key = program_node(program);
@@ -236,7 +237,7 @@ static enum status write_listed(struct object *object, uint32_t *none, uint32_t 
         if (*some != PROGRAM_NONE)
             program_call(program, program_text(program, *some, SPAN(",")), blank, key);
         value_quote(program, name, key, colon);
-        TRY(write_value(object, &value, colon, behind));
+        TRY(schema_write_value(object, &value, colon, behind));
         if (must) {
             *none = program_node(program); /* no way past it */
         } else {
@@ -251,7 +252,7 @@ static enum status write_listed(struct object *object, uint32_t *none, uint32_t 
     return STATUS_OK;
 }
 
-static enum status write_object(struct object *object, uint32_t from, uint32_t to) {
+static enum status schema_write_members(struct object *object, uint32_t from, uint32_t to) {
     struct schema *schema = object->schema;
     struct program *program = schema->program;
     uint32_t blank = value_blank(schema->compile);
@@ -260,8 +261,8 @@ static enum status write_object(struct object *object, uint32_t from, uint32_t t
     uint32_t others;
     bool has_others;
     program_call(program, program_text(program, from, SPAN("{")), blank, none);
-    TRY(write_listed(object, &none, &some));
-    TRY(write_others(object, &others, &has_others));
+    TRY(schema_write_listed(object, &none, &some));
+    TRY(schema_write_others(object, &others, &has_others));
     uint32_t last = program_node(program);
     uint32_t close = program_node(program);
     if (has_others) {
@@ -281,13 +282,13 @@ static enum status write_object(struct object *object, uint32_t from, uint32_t t
 enum status schema_write_object(struct schema *schema, const struct conjunction *conjunction,
                                 uint32_t from, uint32_t to) {
     struct object object = {.schema = schema, .conjunction = conjunction};
-    enum status status = find_names(&object);
+    enum status status = schema_find_names(&object);
     if (status == STATUS_NOMEM)
         error_set(schema->error, status, "out of memory");
     if (status == STATUS_OK)
-        status = find_patterns(&object);
+        status = schema_find_patterns(&object);
     if (status == STATUS_OK)
-        status = write_object(&object, from, to);
-    object_fini(&object);
+        status = schema_write_members(&object, from, to);
+    schema_object_fini(&object);
     return status;
 }

@@ -30,7 +30,7 @@ enum status conjunction_add(struct schema *schema, struct conjunction *conjuncti
 }
 
 /* Follows $ref and allOf until nothing is left of them. */
-static enum status flatten(struct schema *schema, struct conjunction *conjunction) {
+static enum status schema_flatten(struct schema *schema, struct conjunction *conjunction) {
     for (uint32_t i = 0; i < conjunction->n; i++) {
         const json_t *node = conjunction->members[i].schema;
         const json_t *all = json_object_get(node, "allOf");
@@ -53,13 +53,13 @@ static enum status flatten(struct schema *schema, struct conjunction *conjunctio
     return STATUS_OK;
 }
 
-static int compare_members(const void *left, const void *right) {
+static int schema_compare_members(const void *left, const void *right) {
     const struct member *a = left;
     const struct member *b = right;
     return (a->number > b->number) - (a->number < b->number);
 }
 
-static uint64_t hash_members(const struct member *members, uint32_t n, bool is_false) {
+static uint64_t schema_hash_members(const struct member *members, uint32_t n, bool is_false) {
     uint64_t hash = is_false;
     for (uint32_t i = 0; i < n; i++) {
         uint64_t fields[2] = {members[i].number, members[i].skip};
@@ -68,7 +68,7 @@ static uint64_t hash_members(const struct member *members, uint32_t n, bool is_f
     return hash;
 }
 
-static enum status grow(struct schema *schema) {
+static enum status schema_rules_grow(struct schema *schema) {
     if (schema->n_known == schema->known_size) {
         uint32_t size = schema->known_size ? schema->known_size * 2 : 64;
         struct known_rule *grown = realloc(schema->known, size * sizeof *grown);
@@ -85,8 +85,8 @@ static enum status grow(struct schema *schema) {
         return STATUS_NOMEM;
     for (uint32_t i = 0; i < schema->n_known; i++) {
         const struct known_rule *known = &schema->known[i];
-        uint32_t at =
-            (uint32_t)hash_members(known->members, known->n, known->is_false) & (n_slots - 1);
+        uint32_t at = (uint32_t)schema_hash_members(known->members, known->n, known->is_false) &
+                      (n_slots - 1);
         while (slots[at] != 0)
             at = (at + 1) & (n_slots - 1);
         slots[at] = i + 1;
@@ -97,7 +97,7 @@ static enum status grow(struct schema *schema) {
     return STATUS_OK;
 }
 
-static bool is_same(const struct known_rule *known, const struct conjunction *conjunction) {
+static bool schema_is_same(const struct known_rule *known, const struct conjunction *conjunction) {
     if (known->n != conjunction->n || known->is_false != conjunction->is_false)
         return false;
     for (uint32_t i = 0; i < known->n; i++)
@@ -109,19 +109,20 @@ static bool is_same(const struct known_rule *known, const struct conjunction *co
 
 enum status schema_rule(struct schema *schema, const struct conjunction *asked, uint32_t *rule) {
     struct conjunction conjunction = *asked;
-    TRY(flatten(schema, &conjunction));
+    TRY(schema_flatten(schema, &conjunction));
     if (conjunction.n == 0 && !conjunction.is_false) {
         *rule = value_any(schema->compile);
         return STATUS_OK;
     }
-    qsort(conjunction.members, conjunction.n, sizeof *conjunction.members, compare_members);
+    qsort(conjunction.members, conjunction.n, sizeof *conjunction.members, schema_compare_members);
     program_work(schema->program, conjunction.n + 4);
-    if (grow(schema) != STATUS_OK)
+    if (schema_rules_grow(schema) != STATUS_OK)
         return error_set(schema->error, STATUS_NOMEM, "out of memory");
-    uint32_t at = (uint32_t)hash_members(conjunction.members, conjunction.n, conjunction.is_false) &
-                  (schema->n_slots - 1);
+    uint32_t at =
+        (uint32_t)schema_hash_members(conjunction.members, conjunction.n, conjunction.is_false) &
+        (schema->n_slots - 1);
     for (; schema->slots[at] != 0; at = (at + 1) & (schema->n_slots - 1))
-        if (is_same(&schema->known[schema->slots[at] - 1], &conjunction)) {
+        if (schema_is_same(&schema->known[schema->slots[at] - 1], &conjunction)) {
             *rule = schema->known[schema->slots[at] - 1].rule;
             return STATUS_OK;
         }

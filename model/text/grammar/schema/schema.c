@@ -10,9 +10,10 @@
 #define ARENA_BYTES ((size_t)64 << 20)
 
 /* One of anyOf or oneOf: each branch joins the rest. */
-static enum status write_branches(struct schema *schema, const struct conjunction *conjunction,
-                                  uint32_t i, const char *keyword, unsigned skip, uint32_t from,
-                                  uint32_t to) {
+static enum status schema_write_branches(struct schema *schema,
+                                         const struct conjunction *conjunction, uint32_t i,
+                                         const char *keyword, unsigned skip, uint32_t from,
+                                         uint32_t to) {
     const json_t *node = conjunction->members[i].schema;
     const json_t *branches = json_object_get(node, keyword);
     size_t k;
@@ -45,8 +46,9 @@ static enum status write_branches(struct schema *schema, const struct conjunctio
 }
 
 /* The values of an enum or const that satisfy all the rest. */
-static enum status write_constants(struct schema *schema, const struct conjunction *conjunction,
-                                   const json_t *values, uint32_t from, uint32_t to) {
+static enum status schema_write_constants(struct schema *schema,
+                                          const struct conjunction *conjunction,
+                                          const json_t *values, uint32_t from, uint32_t to) {
     size_t k;
     size_t n_texts = 0;
     json_t *value;
@@ -76,8 +78,8 @@ static enum status write_constants(struct schema *schema, const struct conjuncti
     return status;
 }
 
-static enum status write_types(struct schema *schema, const struct conjunction *conjunction,
-                               unsigned types, uint32_t from, uint32_t to) {
+static enum status schema_write_types(struct schema *schema, const struct conjunction *conjunction,
+                                      unsigned types, uint32_t from, uint32_t to) {
     struct program *program = schema->program;
     if (types & TYPE_NULL)
         program_empty(program, program_text(program, from, SPAN("null")), to);
@@ -97,8 +99,8 @@ static enum status write_types(struct schema *schema, const struct conjunction *
 }
 
 /* The rule's text, of a conjunction that is flat. */
-static enum status write_rule(struct schema *schema, const struct conjunction *conjunction,
-                              uint32_t rule) {
+static enum status schema_write_rule(struct schema *schema, const struct conjunction *conjunction,
+                                     uint32_t rule) {
     uint32_t from = schema->program->rules[rule].start;
     uint32_t to = schema->program->rules[rule].end;
     unsigned types = TYPE_ANY;
@@ -117,9 +119,9 @@ static enum status write_rule(struct schema *schema, const struct conjunction *c
         const json_t *node = conjunction->members[i].schema;
         unsigned skip = conjunction->members[i].skip;
         if (json_object_get(node, "anyOf") && !(skip & SKIP_ANY_OF))
-            return write_branches(schema, conjunction, i, "anyOf", SKIP_ANY_OF, from, to);
+            return schema_write_branches(schema, conjunction, i, "anyOf", SKIP_ANY_OF, from, to);
         if (json_object_get(node, "oneOf") && !(skip & SKIP_ONE_OF))
-            return write_branches(schema, conjunction, i, "oneOf", SKIP_ONE_OF, from, to);
+            return schema_write_branches(schema, conjunction, i, "oneOf", SKIP_ONE_OF, from, to);
     }
     for (uint32_t i = 0; i < conjunction->n && !constant; i++) {
         const json_t *node = conjunction->members[i].schema;
@@ -132,13 +134,13 @@ static enum status write_rule(struct schema *schema, const struct conjunction *c
     }
     if (constant)
         values = constant;
-    enum status status = values ? write_constants(schema, conjunction, values, from, to)
-                                : write_types(schema, conjunction, types, from, to);
+    enum status status = values ? schema_write_constants(schema, conjunction, values, from, to)
+                                : schema_write_types(schema, conjunction, types, from, to);
     json_decref(constant);
     return status;
 }
 
-static enum status write_all(struct schema *schema, uint32_t from, uint32_t to) {
+static enum status schema_write_all(struct schema *schema, uint32_t from, uint32_t to) {
     struct conjunction conjunction = {0};
     uint32_t rule;
     TRY(schema_enter(schema));
@@ -149,13 +151,13 @@ static enum status write_all(struct schema *schema, uint32_t from, uint32_t to) 
         const struct known_rule *known = &schema->known[i];
         conjunction = (struct conjunction){.n = known->n, .is_false = known->is_false};
         memcpy(conjunction.members, known->members, known->n * sizeof *known->members);
-        TRY(write_rule(schema, &conjunction, known->rule));
+        TRY(schema_write_rule(schema, &conjunction, known->rule));
         TRY(program_status(schema->program, schema->error));
     }
     return STATUS_OK;
 }
 
-static enum status parse(struct compile *compile, struct span source, json_t **root) {
+static enum status schema_parse(struct compile *compile, struct span source, json_t **root) {
     uint64_t n_values;
     size_t at;
     json_error_t wrong;
@@ -178,9 +180,9 @@ enum status schema_compile(struct compile *compile, struct span source, bool len
                             .program = compile->program,
                             .error = compile->error,
                             .lenient = lenient};
-    TRY(parse(compile, source, &schema.root));
+    TRY(schema_parse(compile, source, &schema.root));
     arena_init(&schema.arena, ARENA_BYTES);
-    enum status status = write_all(&schema, from, to);
+    enum status status = schema_write_all(&schema, from, to);
     arena_fini(&schema.arena);
     free(schema.known);
     free(schema.slots);

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* A reference token of a JSON pointer (RFC 6901). */
-static void put_token(struct buf *path, const char *key) {
+static void schema_path_put_token(struct buf *path, const char *key) {
     buf_putc(path, '/');
     for (; *key; key++) {
         if (*key == '~')
@@ -22,7 +22,7 @@ static void put_token(struct buf *path, const char *key) {
 }
 
 /* Appends the way from `at` to `node`; false: it is not below. */
-static bool find_path(const json_t *at, const json_t *node, struct buf *path) {
+static bool schema_find_path(const json_t *at, const json_t *node, struct buf *path) {
     size_t n = path->n;
     if (at == node)
         return true;
@@ -30,15 +30,15 @@ static bool find_path(const json_t *at, const json_t *node, struct buf *path) {
         const char *key;
         json_t *value;
         json_object_foreach((json_t *)(uintptr_t)at, key, value) {
-            put_token(path, key);
-            if (find_path(value, node, path))
+            schema_path_put_token(path, key);
+            if (schema_find_path(value, node, path))
                 return true;
             buf_truncate(path, n);
         }
     }
     for (size_t i = 0; json_is_array(at) && i < json_array_size(at); i++) {
         buf_printf(path, "/%zu", i);
-        if (find_path(json_array_get(at, i), node, path))
+        if (schema_find_path(json_array_get(at, i), node, path))
             return true;
         buf_truncate(path, n);
     }
@@ -46,13 +46,13 @@ static bool find_path(const json_t *at, const json_t *node, struct buf *path) {
 }
 
 /* "/properties/a", or "(root)". */
-static void path_of(const struct schema *schema, const json_t *node, const char *keyword,
-                    struct buf *path) {
+static void schema_path_of(const struct schema *schema, const json_t *node, const char *keyword,
+                           struct buf *path) {
     buf_init(path, 0);
     if (node)
-        find_path(schema->root, node, path);
+        schema_find_path(schema->root, node, path);
     if (keyword)
-        put_token(path, keyword);
+        schema_path_put_token(path, keyword);
     if (path->n == 0)
         buf_puts(path, "(root)");
 }
@@ -65,7 +65,7 @@ enum status schema_fail(struct schema *schema, enum status status, const json_t 
     va_start(args, format);
     vsnprintf(what, sizeof what, format, args);
     va_end(args);
-    path_of(schema, node, keyword, &path);
+    schema_path_of(schema, node, keyword, &path);
     error_set(schema->error, status, "schema %s: %s", path.data ? path.data : "", what);
     buf_fini(&path);
     return status;
@@ -89,7 +89,7 @@ enum status schema_cannot(struct schema *schema, const json_t *node, const char 
     compile->unenforced = grown;
     struct grammar_unenforced *row = &grown[compile->n_unenforced++];
     struct buf path;
-    path_of(schema, node, keyword, &path);
+    schema_path_of(schema, node, keyword, &path);
     *row = (struct grammar_unenforced){.keyword = keyword, .n = 1};
     snprintf(row->path, sizeof row->path, "%s", path.data ? path.data : "");
     buf_fini(&path);

@@ -27,7 +27,7 @@ enum status pattern_compile(struct schema *schema, const json_t *node, const cha
 }
 
 /* *all becomes what is of `other`, too; that is given back. */
-static void join(struct chars *all, bool *has_any, struct chars *other) {
+static void schema_string_join(struct chars *all, bool *has_any, struct chars *other) {
     struct chars both;
     if (!*has_any) {
         *all = *other;
@@ -40,8 +40,8 @@ static void join(struct chars *all, bool *has_any, struct chars *other) {
     *all = both;
 }
 
-static enum status join_member(struct schema *schema, const json_t *node, struct chars *all,
-                               bool *has_any) {
+static enum status schema_string_join_member(struct schema *schema, const json_t *node,
+                                             struct chars *all, bool *has_any) {
     const json_t *pattern = json_object_get(node, "pattern");
     const char *format = json_string_value(json_object_get(node, "format"));
     struct chars chars;
@@ -53,14 +53,14 @@ static enum status join_member(struct schema *schema, const json_t *node, struct
         else if (status != STATUS_OK)
             return status;
         else
-            join(all, has_any, &chars);
+            schema_string_join(all, has_any, &chars);
     }
     if (format) {
         const char *expression = format_expression(format);
         if (!expression)
             return schema_cannot(schema, node, "format", "this format is not known");
         TRY(pattern_compile(schema, node, "format", span_of(expression), false, &chars));
-        join(all, has_any, &chars);
+        schema_string_join(all, has_any, &chars);
     }
     return STATUS_OK;
 }
@@ -75,7 +75,7 @@ enum status schema_write_string(struct schema *schema, const struct conjunction 
     enum status status = STATUS_OK;
     keywords_counts(conjunction, "minLength", "maxLength", &min, &max);
     for (uint32_t i = 0; status == STATUS_OK && i < conjunction->n; i++)
-        status = join_member(schema, conjunction->members[i].schema, &all, &has_any);
+        status = schema_string_join_member(schema, conjunction->members[i].schema, &all, &has_any);
     uint32_t inside = program_node(program);
     if (status == STATUS_OK && min <= max)
         program_bytes(program, from, '"', '"', inside);
@@ -89,7 +89,7 @@ enum status schema_write_string(struct schema *schema, const struct conjunction 
         if (min > 0 || max != UINT32_MAX) {
             struct chars length;
             chars_length(min, max, program->limits.n_nodes, &length);
-            join(&all, &has_any, &length);
+            schema_string_join(&all, &has_any, &length);
         }
         program_work(program, all.n_edges);
         chars_write(&all, program, true, inside, behind);

@@ -10,7 +10,7 @@
 #define INDENTATION_MAX 32u /* at the front of one */
 #define EXPONENT_DIGITS 3u
 
-static uint32_t known(uint32_t *rule, struct compile *compile, bool *is_new) {
+static uint32_t json_value_known(uint32_t *rule, struct compile *compile, bool *is_new) {
     *is_new = *rule == PROGRAM_NONE;
     if (*is_new)
         *rule = program_rule(compile->program);
@@ -20,7 +20,8 @@ static uint32_t known(uint32_t *rule, struct compile *compile, bool *is_new) {
 }
 
 /* Up to n blanks or tabs from a node, each the end, too. */
-static void write_blanks(struct program *program, uint32_t from, uint32_t n, uint32_t to) {
+static void json_value_write_blanks(struct program *program, uint32_t from, uint32_t n,
+                                    uint32_t to) {
     for (uint32_t i = 0; i < n; i++) {
         uint32_t next = program_node(program);
         program_empty(program, from, to);
@@ -34,30 +35,30 @@ static void write_blanks(struct program *program, uint32_t from, uint32_t n, uin
 uint32_t value_blank(struct compile *compile) {
     struct program *program = compile->program;
     bool is_new;
-    uint32_t rule = known(&compile->rule_blank, compile, &is_new);
+    uint32_t rule = json_value_known(&compile->rule_blank, compile, &is_new);
     if (!is_new)
         return rule;
     uint32_t from = program->rules[rule].start;
     uint32_t to = program->rules[rule].end;
     uint32_t line = program_node(program);
     uint32_t behind = program_node(program);
-    write_blanks(program, from, BLANKS_MAX, to);
+    json_value_write_blanks(program, from, BLANKS_MAX, to);
     program_bytes(program, from, '\n', '\n', line);
     program_bytes(program, from, '\r', '\r', behind);
     program_bytes(program, behind, '\n', '\n', line);
-    write_blanks(program, line, INDENTATION_MAX, to);
+    json_value_write_blanks(program, line, INDENTATION_MAX, to);
     program_close(program, rule);
     return rule;
 }
 
-static void write_hex(struct program *program, uint32_t from, uint32_t to) {
+static void json_value_write_hex(struct program *program, uint32_t from, uint32_t to) {
     program_bytes(program, from, '0', '9', to);
     program_bytes(program, from, 'a', 'f', to);
     program_bytes(program, from, 'A', 'F', to);
 }
 
 /* \u with four digits: any but half a surrogate pair, or both halves. */
-static void write_unicode(struct program *program, uint32_t from, uint32_t to) {
+static void json_value_write_unicode(struct program *program, uint32_t from, uint32_t to) {
     uint32_t d = program_node(program);
     uint32_t rest[3];
     for (unsigned i = 0; i < 3; i++)
@@ -68,31 +69,31 @@ static void write_unicode(struct program *program, uint32_t from, uint32_t to) {
     program_bytes(program, from, 'd', 'd', d);
     program_bytes(program, from, 'D', 'D', d);
     program_bytes(program, d, '0', '7', rest[1]);
-    write_hex(program, rest[0], rest[1]);
-    write_hex(program, rest[1], rest[2]);
-    write_hex(program, rest[2], to);
+    json_value_write_hex(program, rest[0], rest[1]);
+    json_value_write_hex(program, rest[1], rest[2]);
+    json_value_write_hex(program, rest[2], to);
     /* d800 to dbff, then dc00 to dfff. */
     uint32_t path[10];
     for (unsigned i = 0; i < 8; i++)
         path[i] = program_node(program);
     for (const char *hex = "89abAB"; *hex; hex++)
         program_bytes(program, d, (uint8_t)*hex, (uint8_t)*hex, path[0]);
-    write_hex(program, path[0], path[1]);
-    write_hex(program, path[1], path[2]);
+    json_value_write_hex(program, path[0], path[1]);
+    json_value_write_hex(program, path[1], path[2]);
     program_bytes(program, path[2], '\\', '\\', path[3]);
     program_bytes(program, path[3], 'u', 'u', path[4]);
     program_bytes(program, path[4], 'd', 'd', path[5]);
     program_bytes(program, path[4], 'D', 'D', path[5]);
     for (const char *hex = "cdefCDEF"; *hex; hex++)
         program_bytes(program, path[5], (uint8_t)*hex, (uint8_t)*hex, path[6]);
-    write_hex(program, path[6], path[7]);
-    write_hex(program, path[7], to);
+    json_value_write_hex(program, path[6], path[7]);
+    json_value_write_hex(program, path[7], to);
 }
 
 uint32_t value_chars(struct compile *compile) {
     struct program *program = compile->program;
     bool is_new;
-    uint32_t rule = known(&compile->rule_chars, compile, &is_new);
+    uint32_t rule = json_value_known(&compile->rule_chars, compile, &is_new);
     if (!is_new)
         return rule;
     uint32_t loop = program->rules[rule].start;
@@ -105,7 +106,7 @@ uint32_t value_chars(struct compile *compile) {
     for (const char *letter = "\"\\/bfnrt"; *letter; letter++)
         program_bytes(program, escape, (uint8_t)*letter, (uint8_t)*letter, loop);
     program_bytes(program, escape, 'u', 'u', unicode);
-    write_unicode(program, unicode, loop);
+    json_value_write_unicode(program, unicode, loop);
     program_bytes(program, loop, '"', '"', program->rules[rule].end);
     program->rules[rule].counted = loop;
     program_close(program, rule);
@@ -113,14 +114,14 @@ uint32_t value_chars(struct compile *compile) {
 }
 
 /* One digit or more, and from the last of them to `to`. */
-static void write_digits(struct program *program, uint32_t from, uint32_t to) {
+static void json_value_write_digits(struct program *program, uint32_t from, uint32_t to) {
     uint32_t digits = program_node(program);
     program_bytes(program, from, '0', '9', digits);
     program_bytes(program, digits, '0', '9', digits);
     program_empty(program, digits, to);
 }
 
-static void write_exponent(struct program *program, uint32_t from, uint32_t to) {
+static void json_value_write_exponent(struct program *program, uint32_t from, uint32_t to) {
     uint32_t sign = program_node(program);
     uint32_t at = program_node(program);
     program_bytes(program, from, 'e', 'e', sign);
@@ -139,8 +140,8 @@ static void write_exponent(struct program *program, uint32_t from, uint32_t to) 
 uint32_t value_number(struct compile *compile, bool is_integer) {
     struct program *program = compile->program;
     bool is_new;
-    uint32_t rule =
-        known(is_integer ? &compile->rule_integer : &compile->rule_number, compile, &is_new);
+    uint32_t rule = json_value_known(is_integer ? &compile->rule_integer : &compile->rule_number,
+                                     compile, &is_new);
     if (!is_new)
         return rule;
     uint32_t from = program->rules[rule].start;
@@ -159,18 +160,18 @@ uint32_t value_number(struct compile *compile, bool is_integer) {
         uint32_t point = program_node(program);
         uint32_t fraction = program_node(program);
         program_bytes(program, whole, '.', '.', point);
-        write_digits(program, point, fraction);
+        json_value_write_digits(program, point, fraction);
         program_empty(program, fraction, to);
-        write_exponent(program, whole, to);
-        write_exponent(program, fraction, to);
+        json_value_write_exponent(program, whole, to);
+        json_value_write_exponent(program, fraction, to);
     }
     program_close(program, rule);
     return rule;
 }
 
 /* `open` blank [pair or value {"," blank ...}] blank `close`. */
-static void write_list(struct compile *compile, uint32_t rule, char open, char close,
-                       uint32_t element) {
+static void json_value_write_list(struct compile *compile, uint32_t rule, char open, char close,
+                                  uint32_t element) {
     struct program *program = compile->program;
     if (!program_ok(program))
         return;
@@ -193,7 +194,7 @@ static void write_list(struct compile *compile, uint32_t rule, char open, char c
 }
 
 /* "name": value */
-static uint32_t write_pair(struct compile *compile, uint32_t value) {
+static uint32_t json_value_write_pair(struct compile *compile, uint32_t value) {
     struct program *program = compile->program;
     uint32_t rule = program_rule(program);
     if (!program_ok(program))
@@ -213,7 +214,7 @@ static uint32_t write_pair(struct compile *compile, uint32_t value) {
 uint32_t value_any(struct compile *compile) {
     struct program *program = compile->program;
     bool is_new;
-    uint32_t rule = known(&compile->rule_value, compile, &is_new);
+    uint32_t rule = json_value_known(&compile->rule_value, compile, &is_new);
     if (!is_new)
         return rule;
     uint32_t array = program_rule(program);
@@ -231,13 +232,14 @@ uint32_t value_any(struct compile *compile) {
     program_call(program, quote, value_chars(compile), to);
     program_call(program, from, array, to);
     program_call(program, from, compile->rule_object, to);
-    write_list(compile, array, '[', ']', rule);
-    write_list(compile, compile->rule_object, '{', '}', write_pair(compile, rule));
+    json_value_write_list(compile, array, '[', ']', rule);
+    json_value_write_list(compile, compile->rule_object, '{', '}',
+                          json_value_write_pair(compile, rule));
     return rule;
 }
 
 /* A text with the shortest escapes. */
-static void escape(struct span text, struct buf *out) {
+static void json_value_escape(struct span text, struct buf *out) {
     static const char letters[] = "btn fr"; /* 8 to 13; 11 has none */
     for (size_t i = 0; i < text.n; i++) {
         uint8_t byte = (uint8_t)text.bytes[i];
@@ -258,7 +260,7 @@ enum status value_choice(struct compile *compile, struct span *texts, size_t n, 
     size_t *ends = calloc(n + 1, sizeof *ends);
     buf_init(&all, 0);
     for (size_t i = 0; ends && i < n; i++) {
-        escape(texts[i], &all);
+        json_value_escape(texts[i], &all);
         ends[i] = all.n;
     }
     enum status status = ends ? buf_status(&all) : STATUS_NOMEM;
@@ -277,7 +279,7 @@ void value_quote(struct program *program, struct span text, uint32_t from, uint3
     struct buf quoted;
     buf_init(&quoted, 0);
     buf_putc(&quoted, '"');
-    escape(text, &quoted);
+    json_value_escape(text, &quoted);
     buf_putc(&quoted, '"');
     if (buf_status(&quoted) != STATUS_OK)
         program_fail(program, STATUS_NOMEM, "memory");
@@ -288,8 +290,8 @@ void value_quote(struct program *program, struct span text, uint32_t from, uint3
 }
 
 /* A list of values, or of names and values. */
-static void write_constants(struct compile *compile, const json_t *value, uint32_t from,
-                            uint32_t to) {
+static void json_value_write_constants(struct compile *compile, const json_t *value, uint32_t from,
+                                       uint32_t to) {
     struct program *program = compile->program;
     uint32_t blank = value_blank(compile);
     bool is_array = json_is_array(value);
@@ -337,7 +339,7 @@ void value_constant(struct compile *compile, const json_t *value, uint32_t from,
         return;
     }
     if (json_is_array(value) || json_is_object(value)) {
-        write_constants(compile, value, from, to);
+        json_value_write_constants(compile, value, from, to);
         return;
     }
     char *text = json_dumps(value, JSON_ENCODE_ANY);

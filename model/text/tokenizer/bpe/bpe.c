@@ -21,7 +21,7 @@ struct bpe_symbol {
     uint32_t previous;
 };
 
-static uint32_t pair_rank(const struct bpe *bpe, uint32_t left, uint32_t right) {
+static uint32_t bpe_pair_rank(const struct bpe *bpe, uint32_t left, uint32_t right) {
     const struct bpe_pair *pair = bpe_find_pair(bpe, left, right);
     return pair->left == TOKEN_NONE ? RANK_NONE : pair->rank;
 }
@@ -65,7 +65,8 @@ static enum status bpe_reserve(struct bpe_scratch *scratch, size_t n) {
 
 /* Merges the symbol at `at` with its next one. A symbol that is merged away gets RANK_NONE, so that
  * heap entries for it no longer fit. */
-static void merge_at(const struct bpe *bpe, struct bpe_symbol *symbols, uint32_t n, uint32_t at) {
+static void bpe_merge_at(const struct bpe *bpe, struct bpe_symbol *symbols, uint32_t n,
+                         uint32_t at) {
     struct bpe_symbol *left = &symbols[at];
     struct bpe_symbol *right = &symbols[left->next];
     left->id = bpe_find_pair(bpe, left->id, right->id)->merged;
@@ -74,13 +75,13 @@ static void merge_at(const struct bpe *bpe, struct bpe_symbol *symbols, uint32_t
     left->rank = RANK_NONE;
     if (left->next < n) {
         symbols[left->next].previous = at;
-        left->rank = pair_rank(bpe, left->id, symbols[left->next].id);
+        left->rank = bpe_pair_rank(bpe, left->id, symbols[left->next].id);
     }
     if (left->previous < n)
-        symbols[left->previous].rank = pair_rank(bpe, symbols[left->previous].id, left->id);
+        symbols[left->previous].rank = bpe_pair_rank(bpe, symbols[left->previous].id, left->id);
 }
 
-static void merge_by_scan(const struct bpe *bpe, struct bpe_symbol *symbols, uint32_t n) {
+static void bpe_merge_by_scan(const struct bpe *bpe, struct bpe_symbol *symbols, uint32_t n) {
     for (;;) {
         uint32_t best = n;
         uint32_t rank = RANK_NONE;
@@ -92,50 +93,50 @@ static void merge_by_scan(const struct bpe *bpe, struct bpe_symbol *symbols, uin
         }
         if (best == n)
             return;
-        merge_at(bpe, symbols, n, best);
+        bpe_merge_at(bpe, symbols, n, best);
     }
 }
 
-static void push_symbol(struct bpe_scratch *scratch, size_t *n_heap, uint32_t at) {
+static void bpe_push_symbol(struct bpe_scratch *scratch, size_t *n_heap, uint32_t at) {
     uint32_t rank = scratch->symbols[at].rank;
     if (rank != RANK_NONE)
         heap_push(scratch->heap, n_heap, (uint64_t)rank << 32 | at);
 }
 
-static void merge_by_heap(const struct bpe *bpe, struct bpe_scratch *scratch, uint32_t n) {
+static void bpe_merge_by_heap(const struct bpe *bpe, struct bpe_scratch *scratch, uint32_t n) {
     struct bpe_symbol *symbols = scratch->symbols;
     size_t n_heap = 0;
     for (uint32_t at = 0; at < n; at++)
-        push_symbol(scratch, &n_heap, at);
+        bpe_push_symbol(scratch, &n_heap, at);
     while (n_heap > 0) {
         uint64_t entry = heap_pop(scratch->heap, &n_heap);
         uint32_t at = (uint32_t)entry;
         if (symbols[at].rank != entry >> 32)
             continue; /* this pair changed since it was pushed */
-        merge_at(bpe, symbols, n, at);
-        push_symbol(scratch, &n_heap, at);
+        bpe_merge_at(bpe, symbols, n, at);
+        bpe_push_symbol(scratch, &n_heap, at);
         if (symbols[at].previous < n)
-            push_symbol(scratch, &n_heap, symbols[at].previous);
+            bpe_push_symbol(scratch, &n_heap, symbols[at].previous);
     }
 }
 
 /* The symbols of one piece as they are put in. */
-struct loading {
+struct bpe_loading {
     const struct bpe *bpe;
     struct bpe_symbol *symbols;
     uint32_t n;
     bool has_unknown; /* one is to be put in before the next known symbol */
 };
 
-static void bpe_put(struct loading *loading, uint32_t id) {
+static void bpe_put(struct bpe_loading *loading, uint32_t id) {
     struct bpe_symbol *symbols = loading->symbols;
     uint32_t n = loading->n++;
     symbols[n] = (struct bpe_symbol){.id = id, .rank = RANK_NONE, .next = n + 1, .previous = n - 1};
     if (n > 0)
-        symbols[n - 1].rank = pair_rank(loading->bpe, symbols[n - 1].id, id);
+        symbols[n - 1].rank = bpe_pair_rank(loading->bpe, symbols[n - 1].id, id);
 }
 
-static void put_known(struct loading *loading, uint32_t id) {
+static void bpe_put_known(struct bpe_loading *loading, uint32_t id) {
     if (loading->has_unknown)
         bpe_put(loading, loading->bpe->options.unknown_id);
     loading->has_unknown = false;
@@ -145,7 +146,7 @@ static void put_known(struct loading *loading, uint32_t id) {
 /* Where there is no unknown token, the symbol is dropped before the merges, so that its neighbours
  * may merge, as in the tokenizers library that the models were trained with. (llama.cpp drops it
  * after them.) */
-static void put_unknown(struct loading *loading) {
+static void bpe_put_unknown(struct bpe_loading *loading) {
     const struct bpe_options *options = &loading->bpe->options;
     if (options->unknown_id == TOKEN_NONE)
         return;
@@ -154,18 +155,18 @@ static void put_unknown(struct loading *loading) {
     loading->has_unknown = true;
 }
 
-static void put_bytes(struct loading *loading, struct span bytes) {
+static void bpe_put_bytes(struct bpe_loading *loading, struct span bytes) {
     for (size_t i = 0; i < bytes.n; i++) {
         uint32_t id = loading->bpe->byte_ids[(uint8_t)bytes.bytes[i]];
         if (id != TOKEN_NONE)
-            put_known(loading, id);
+            bpe_put_known(loading, id);
         else
-            put_unknown(loading);
+            bpe_put_unknown(loading);
     }
 }
 
 /* Byte tokens do not end a run of unknown ones: so it is in the tokenizers library. */
-static bool put_fallback(struct loading *loading, struct span character) {
+static bool bpe_put_fallback(struct bpe_loading *loading, struct span character) {
     const uint32_t *byte_ids = loading->bpe->byte_ids;
     for (size_t i = 0; i < character.n; i++)
         if (byte_ids[(uint8_t)character.bytes[i]] == TOKEN_NONE)
@@ -175,7 +176,7 @@ static bool put_fallback(struct loading *loading, struct span character) {
     return true;
 }
 
-static void put_characters(struct loading *loading, struct span text) {
+static void bpe_put_characters(struct bpe_loading *loading, struct span text) {
     const struct bpe *bpe = loading->bpe;
     for (size_t at = 0; at < text.n;) {
         uint32_t point;
@@ -184,19 +185,20 @@ static void put_characters(struct loading *loading, struct span text) {
         uint32_t id = vocabulary_find(bpe->vocabulary, character);
         DASSERT(character.n > 0);
         if (id != TOKEN_NONE)
-            put_known(loading, id);
-        else if (!bpe->options.byte_fallback || !put_fallback(loading, character))
-            put_unknown(loading);
+            bpe_put_known(loading, id);
+        else if (!bpe->options.byte_fallback || !bpe_put_fallback(loading, character))
+            bpe_put_unknown(loading);
         at += character.n;
     }
 }
 
-static uint32_t load_piece(const struct bpe *bpe, struct bpe_symbol *symbols, struct span piece) {
-    struct loading loading = {.bpe = bpe, .symbols = symbols};
+static uint32_t bpe_load_piece(const struct bpe *bpe, struct bpe_symbol *symbols,
+                               struct span piece) {
+    struct bpe_loading loading = {.bpe = bpe, .symbols = symbols};
     if (bpe->options.over_chars)
-        put_characters(&loading, piece);
+        bpe_put_characters(&loading, piece);
     else
-        put_bytes(&loading, piece);
+        bpe_put_bytes(&loading, piece);
     if (loading.has_unknown)
         bpe_put(&loading, bpe->options.unknown_id);
     if (loading.n > 0)
@@ -214,11 +216,11 @@ enum status bpe_encode(const struct bpe *bpe, struct bpe_scratch *scratch, struc
     }
     TRY(bpe_reserve(scratch, piece.n));
     struct bpe_symbol *symbols = scratch->symbols;
-    uint32_t n = load_piece(bpe, symbols, piece);
+    uint32_t n = bpe_load_piece(bpe, symbols, piece);
     if (n <= SCAN_MAX)
-        merge_by_scan(bpe, symbols, n);
+        bpe_merge_by_scan(bpe, symbols, n);
     else
-        merge_by_heap(bpe, scratch, n);
+        bpe_merge_by_heap(bpe, scratch, n);
     for (uint32_t at = 0; at < n; at = symbols[at].next)
         TRY(ids_push(ids, symbols[at].id));
     return STATUS_OK;

@@ -3,12 +3,12 @@
 #include "model/text/tokenizer/bpe/bpe.h"
 #include "model/text/tokenizer/bpe/bpe_pairs.h"
 
-static uint32_t lower(uint32_t found, uint32_t id, uint32_t begin) {
+static uint32_t bpe_limit_lower(uint32_t found, uint32_t id, uint32_t begin) {
     return id != TOKEN_NONE && id >= begin && id < found ? id : found;
 }
 
 /* A token that needs no merge: a whole piece, or a first symbol. */
-static bool stands_alone(const struct bpe *bpe, struct span text) {
+static bool bpe_limit_stands_alone(const struct bpe *bpe, struct span text) {
     uint32_t point;
     if (text.n == 0)
         return false;
@@ -21,19 +21,19 @@ uint32_t bpe_reach(const struct bpe *bpe, uint32_t begin) {
     uint32_t found = TOKEN_NONE;
     bool has_unknown = false;
     for (unsigned byte = 0; byte < 256; byte++) {
-        found = lower(found, bpe->byte_ids[byte], begin);
+        found = bpe_limit_lower(found, bpe->byte_ids[byte], begin);
         has_unknown |= bpe->byte_ids[byte] == TOKEN_NONE;
     }
     if (has_unknown)
-        found = lower(found, bpe->options.unknown_id, begin);
+        found = bpe_limit_lower(found, bpe->options.unknown_id, begin);
     for (uint32_t at = 0; at < bpe->n_slots; at++) {
         const struct bpe_pair *pair = &bpe->pairs[at];
         if (pair->left != TOKEN_NONE && vocabulary->kinds[pair->merged] == TOKEN_NORMAL)
-            found = lower(found, pair->merged, begin);
+            found = bpe_limit_lower(found, pair->merged, begin);
     }
     for (uint32_t id = begin; id < vocabulary->n_tokens && id < found; id++)
         if (vocabulary->kinds[id] == TOKEN_NORMAL &&
-            stands_alone(bpe, vocabulary_bytes(vocabulary, id)))
+            bpe_limit_stands_alone(bpe, vocabulary_bytes(vocabulary, id)))
             return id;
     return found;
 }

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-static enum status make_table(struct bpe *bpe, size_t n, struct error *error) {
+static enum status bpe_make_table(struct bpe *bpe, size_t n, struct error *error) {
     if (n > BPE_MERGES_MAX)
         return error_set(error, STATUS_LIMIT, "%zu merges, at most %u are read", n, BPE_MERGES_MAX);
     bpe->n_slots = 16;
@@ -20,9 +20,9 @@ static enum status make_table(struct bpe *bpe, size_t n, struct error *error) {
 }
 
 /* Looks up both sides and their join; how many of the three are there. */
-static unsigned find_merge(const struct vocabulary *vocabulary, const struct bpe_merge *merge,
-                           uint32_t (*find)(const struct vocabulary *, struct span),
-                           struct bpe_pair *pair) {
+static unsigned bpe_find_merge(const struct vocabulary *vocabulary, const struct bpe_merge *merge,
+                               uint32_t (*find)(const struct vocabulary *, struct span),
+                               struct bpe_pair *pair) {
     char bytes[2 * VOCABULARY_BYTES_MAX];
     size_t n = merge->left.n + merge->right.n;
     if (merge->left.n > sizeof bytes || n > sizeof bytes)
@@ -37,15 +37,15 @@ static unsigned find_merge(const struct vocabulary *vocabulary, const struct bpe
     return (pair->left != TOKEN_NONE) + (pair->right != TOKEN_NONE) + (pair->merged != TOKEN_NONE);
 }
 
-static enum status fill_from_merges(struct bpe *bpe, const struct bpe_merge *merges, size_t n,
-                                    struct error *error) {
-    TRY(make_table(bpe, n, error));
+static enum status bpe_fill_from_merges(struct bpe *bpe, const struct bpe_merge *merges, size_t n,
+                                        struct error *error) {
+    TRY(bpe_make_table(bpe, n, error));
     for (size_t rank = 0; rank < n; rank++) {
         struct bpe_pair pair = {.rank = (uint32_t)rank};
         const struct bpe_merge *merge = &merges[rank];
-        if (find_merge(bpe->vocabulary, merge, vocabulary_find, &pair) < 3) {
+        if (bpe_find_merge(bpe->vocabulary, merge, vocabulary_find, &pair) < 3) {
             /* By the text of a control token no merge may lead. */
-            if (find_merge(bpe->vocabulary, merge, vocabulary_find_special, &pair) > 0)
+            if (bpe_find_merge(bpe->vocabulary, merge, vocabulary_find_special, &pair) > 0)
                 continue;
             return error_set(
                 error, STATUS_CORRUPT,
@@ -62,7 +62,7 @@ static enum status fill_from_merges(struct bpe *bpe, const struct bpe_merge *mer
 
 /* Every way to cut a token into two tokens is a pair; its rank is the token's. With `n_pairs` they
  * are only counted. */
-static void walk_cuts(struct bpe *bpe, size_t *n_pairs) {
+static void bpe_walk_cuts(struct bpe *bpe, size_t *n_pairs) {
     const struct vocabulary *vocabulary = bpe->vocabulary;
     for (uint32_t id = 0; id < vocabulary->n_tokens; id++) {
         struct span token = vocabulary_bytes(vocabulary, id);
@@ -85,15 +85,15 @@ static void walk_cuts(struct bpe *bpe, size_t *n_pairs) {
     }
 }
 
-static enum status fill_from_ranks(struct bpe *bpe, struct error *error) {
+static enum status bpe_fill_from_ranks(struct bpe *bpe, struct error *error) {
     size_t n = 0;
-    walk_cuts(bpe, &n);
-    TRY(make_table(bpe, n, error));
-    walk_cuts(bpe, NULL);
+    bpe_walk_cuts(bpe, &n);
+    TRY(bpe_make_table(bpe, n, error));
+    bpe_walk_cuts(bpe, NULL);
     return STATUS_OK;
 }
 
-static void find_bytes(struct bpe *bpe) {
+static void bpe_find_bytes(struct bpe *bpe) {
     const struct vocabulary *vocabulary = bpe->vocabulary;
     for (unsigned byte = 0; byte < 256; byte++) {
         char text = (char)byte;
@@ -117,12 +117,12 @@ enum status bpe_init(struct bpe *bpe, const struct vocabulary *vocabulary,
                      struct error *error) {
     *bpe = (struct bpe){.options = *options, .vocabulary = vocabulary, .seed = random_seed()};
     ASSERT(options->over_chars || !options->byte_fallback);
-    enum status status =
-        options->by_rank ? fill_from_ranks(bpe, error) : fill_from_merges(bpe, merges, n, error);
+    enum status status = options->by_rank ? bpe_fill_from_ranks(bpe, error)
+                                          : bpe_fill_from_merges(bpe, merges, n, error);
     if (status != STATUS_OK) {
         bpe_fini(bpe);
         return status;
     }
-    find_bytes(bpe);
+    bpe_find_bytes(bpe);
     return STATUS_OK;
 }

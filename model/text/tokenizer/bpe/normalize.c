@@ -12,8 +12,8 @@
  * (four bytes a character, which a compatibility form may multiply) stays small. */
 #define PART_BYTES ((size_t)64 << 10)
 
-static enum status new_step(struct normalizer *normalizer, enum normalize_kind kind,
-                            struct normalize_step **step, struct error *error) {
+static enum status normalize_new_step(struct normalizer *normalizer, enum normalize_kind kind,
+                                      struct normalize_step **step, struct error *error) {
     if (normalizer->n_steps == NORMALIZE_STEPS_MAX)
         return error_set(error, STATUS_LIMIT, "more than %u normalizers", NORMALIZE_STEPS_MAX);
     *step = &normalizer->steps[normalizer->n_steps++];
@@ -21,7 +21,8 @@ static enum status new_step(struct normalizer *normalizer, enum normalize_kind k
     return STATUS_OK;
 }
 
-static enum status set_text(struct normalize_step *step, struct span text, struct error *error) {
+static enum status normalize_set_text(struct normalize_step *step, struct span text,
+                                      struct error *error) {
     if (text.n > NORMALIZE_TEXT_MAX)
         return error_set(error, STATUS_LIMIT,
                          "a normalizer's text has %zu bytes, at most %u are "
@@ -39,13 +40,13 @@ static enum status set_text(struct normalize_step *step, struct span text, struc
 enum status normalizer_add(struct normalizer *normalizer, enum normalize_kind kind,
                            struct error *error) {
     struct normalize_step *step;
-    return new_step(normalizer, kind, &step, error);
+    return normalize_new_step(normalizer, kind, &step, error);
 }
 
 enum status normalizer_add_strip(struct normalizer *normalizer, bool left, bool right,
                                  struct error *error) {
     struct normalize_step *step;
-    TRY(new_step(normalizer, NORMALIZE_STRIP, &step, error));
+    TRY(normalize_new_step(normalizer, NORMALIZE_STRIP, &step, error));
     step->left = left;
     step->right = right;
     return STATUS_OK;
@@ -54,15 +55,15 @@ enum status normalizer_add_strip(struct normalizer *normalizer, bool left, bool 
 enum status normalizer_add_prepend(struct normalizer *normalizer, struct span text,
                                    struct error *error) {
     struct normalize_step *step;
-    TRY(new_step(normalizer, NORMALIZE_PREPEND, &step, error));
-    return set_text(step, text, error);
+    TRY(normalize_new_step(normalizer, NORMALIZE_PREPEND, &step, error));
+    return normalize_set_text(step, text, error);
 }
 
 enum status normalizer_add_replace(struct normalizer *normalizer, struct span pattern,
                                    bool is_literal, struct span text, struct error *error) {
     struct normalize_step *step;
-    TRY(new_step(normalizer, NORMALIZE_REPLACE, &step, error));
-    TRY(set_text(step, text, error));
+    TRY(normalize_new_step(normalizer, NORMALIZE_REPLACE, &step, error));
+    TRY(normalize_set_text(step, text, error));
     return regex_init(&step->regex, pattern, is_literal, error);
 }
 
@@ -97,7 +98,7 @@ void normalize_scratch_trim(struct normalize_scratch *scratch) {
     }
 }
 
-static bool is_ascii(struct span text) {
+static bool normalize_is_ascii(struct span text) {
     for (size_t i = 0; i < text.n; i++)
         if ((unsigned char)text.bytes[i] & 0x80)
             return false;
@@ -105,7 +106,7 @@ static bool is_ascii(struct span text) {
 }
 
 /* Up to U+02FF everything is in form C already and joins nothing before it (UAX 15). */
-static bool is_latin(struct span text) {
+static bool normalize_is_latin(struct span text) {
     for (size_t i = 0; i < text.n; i++)
         if ((unsigned char)text.bytes[i] >= 0xcc)
             return false;
@@ -113,14 +114,14 @@ static bool is_latin(struct span text) {
 }
 
 /* Where the part ends that begins at `at`: before an ASCII character, which joins nothing. */
-static size_t part_end(struct span text, size_t at) {
+static size_t normalize_part_end(struct span text, size_t at) {
     size_t end = at + PART_BYTES;
     while (end < text.n && ((unsigned char)text.bytes[end] & 0x80))
         end++;
     return end < text.n ? end : text.n;
 }
 
-static enum status put_form(enum normalize_kind kind, struct span text, struct buf *out) {
+static enum status normalize_put_form(enum normalize_kind kind, struct span text, struct buf *out) {
     static const utf8proc_option_t options[] = {
         [NORMALIZE_NFC] = UTF8PROC_STABLE | UTF8PROC_COMPOSE,
         [NORMALIZE_NFD] = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE,
@@ -128,10 +129,10 @@ static enum status put_form(enum normalize_kind kind, struct span text, struct b
         [NORMALIZE_NFKD] = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT,
     };
     for (size_t at = 0; at < text.n;) {
-        struct span part = {text.bytes + at, part_end(text, at) - at};
+        struct span part = {text.bytes + at, normalize_part_end(text, at) - at};
         utf8proc_uint8_t *formed = NULL;
         at += part.n;
-        if (is_ascii(part) || (kind == NORMALIZE_NFC && is_latin(part))) {
+        if (normalize_is_ascii(part) || (kind == NORMALIZE_NFC && normalize_is_latin(part))) {
             buf_append(out, part.bytes, part.n);
             continue;
         }
@@ -145,22 +146,22 @@ static enum status put_form(enum normalize_kind kind, struct span text, struct b
     return STATUS_OK;
 }
 
-static void put_point(uint32_t point, struct buf *out) {
+static void normalize_put_point(uint32_t point, struct buf *out) {
     char text[4];
     buf_append(out, text, utf8_encode(point, text));
 }
 
-static void put_lowercase(struct span text, struct buf *out) {
+static void normalize_put_lowercase(struct span text, struct buf *out) {
     for (size_t at = 0; at < text.n;) {
         uint32_t point = 0;
         at += utf8_decode(text.bytes + at, text.n - at, &point);
-        put_point((uint32_t)utf8proc_tolower((utf8proc_int32_t)point), out);
+        normalize_put_point((uint32_t)utf8proc_tolower((utf8proc_int32_t)point), out);
         if (point == 0x130) /* the one letter whose lower case is two characters */
-            put_point(0x307, out);
+            normalize_put_point(0x307, out);
     }
 }
 
-static void put_without_accents(struct span text, struct buf *out) {
+static void normalize_put_without_accents(struct span text, struct buf *out) {
     for (size_t at = 0; at < text.n;) {
         uint32_t point = 0;
         unsigned n = utf8_decode(text.bytes + at, text.n - at, &point);
@@ -172,7 +173,7 @@ static void put_without_accents(struct span text, struct buf *out) {
 }
 
 /* White_Space of Unicode. */
-static bool is_space(uint32_t point) {
+static bool normalize_is_space(uint32_t point) {
     utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)point);
     return (point >= 9 && point <= 13) || point == 0x85 ||
            (category >= UTF8PROC_CATEGORY_ZS && category <= UTF8PROC_CATEGORY_ZP);
@@ -183,7 +184,7 @@ size_t normalize_blank_prefix(struct span text) {
     while (at < text.n) {
         uint32_t point = 0;
         unsigned n = utf8_decode(text.bytes + at, text.n - at, &point);
-        if (n == 0 || !is_space(point))
+        if (n == 0 || !normalize_is_space(point))
             break;
         at += n;
     }
@@ -197,14 +198,15 @@ size_t normalize_blank_suffix(struct span text) {
         uint32_t point = 0;
         while (begin > 0 && ((unsigned char)text.bytes[begin] & 0xc0) == 0x80)
             begin--;
-        if (utf8_decode(text.bytes + begin, end - begin, &point) == 0 || !is_space(point))
+        if (utf8_decode(text.bytes + begin, end - begin, &point) == 0 || !normalize_is_space(point))
             break;
         end = begin;
     }
     return text.n - end;
 }
 
-static void strip(const struct normalize_step *step, struct span *text, bool *lost_front) {
+static void normalize_strip(const struct normalize_step *step, struct span *text,
+                            bool *lost_front) {
     if (step->left) {
         size_t n = normalize_blank_prefix(*text);
         text->bytes += n;
@@ -215,19 +217,20 @@ static void strip(const struct normalize_step *step, struct span *text, bool *lo
         text->n -= normalize_blank_suffix(*text);
 }
 
-static enum status put_step(const struct normalize_step *step, struct regex_scratch *regex,
-                            struct span text, struct buf *out) {
+static enum status normalize_put_step(const struct normalize_step *step,
+                                      struct regex_scratch *regex, struct span text,
+                                      struct buf *out) {
     switch (step->kind) {
     case NORMALIZE_NFC:
     case NORMALIZE_NFD:
     case NORMALIZE_NFKC:
     case NORMALIZE_NFKD:
-        return put_form(step->kind, text, out);
+        return normalize_put_form(step->kind, text, out);
     case NORMALIZE_LOWERCASE:
-        put_lowercase(text, out);
+        normalize_put_lowercase(text, out);
         return STATUS_OK;
     case NORMALIZE_STRIP_ACCENTS:
-        put_without_accents(text, out);
+        normalize_put_without_accents(text, out);
         return STATUS_OK;
     case NORMALIZE_PREPEND:
         if (text.n > 0)
@@ -254,13 +257,13 @@ enum status normalize(const struct normalizer *normalizer, struct normalize_scra
         const struct normalize_step *step = &normalizer->steps[i];
         struct buf *to = &scratch->texts[turn];
         if (step->kind == NORMALIZE_STRIP) {
-            strip(step, &text, lost_front);
+            normalize_strip(step, &text, lost_front);
             continue;
         }
-        if (step->kind == NORMALIZE_NFC && is_latin(text))
+        if (step->kind == NORMALIZE_NFC && normalize_is_latin(text))
             continue; /* most texts are, and stay where they are */
         buf_clear(to);
-        TRY(put_step(step, regex, text, to));
+        TRY(normalize_put_step(step, regex, text, to));
         TRY(buf_status(to));
         text = (struct span){to->data ? to->data : "", to->n};
         turn ^= 1;

@@ -7,8 +7,8 @@
 /* Buffers larger than this are freed after the text that needed them. */
 #define KEEP_BYTES ((size_t)1 << 20)
 
-static enum status new_step(struct pretokenizer *pretokenizer, struct pretokenize_step **step,
-                            struct error *error) {
+static enum status pretokenize_new_step(struct pretokenizer *pretokenizer,
+                                        struct pretokenize_step **step, struct error *error) {
     /* A step behind a ByteLevel sees its alphabet. */
     uint32_t n_more = pretokenizer->is_byte_level && !pretokenizer->is_spelled ? 2 : 1;
     if (pretokenizer->n_steps + n_more > PRETOKENIZE_STEPS_MAX)
@@ -28,7 +28,7 @@ enum status pretokenizer_add_split(struct pretokenizer *pretokenizer, struct spa
                                    bool is_literal, enum pretokenize_cut cut, bool is_inverted,
                                    struct error *error) {
     struct pretokenize_step *step;
-    TRY(new_step(pretokenizer, &step, error));
+    TRY(pretokenize_new_step(pretokenizer, &step, error));
     step->kind = STEP_SPLIT;
     step->cut = cut;
     step->is_inverted = is_inverted;
@@ -41,7 +41,7 @@ enum status pretokenizer_add_byte_level(struct pretokenizer *pretokenizer, bool 
     if (pretokenizer->is_byte_level)
         return error_set(error, STATUS_UNSUPPORTED, "a second ByteLevel is not supported");
     if (add_prefix_space) {
-        TRY(new_step(pretokenizer, &step, error));
+        TRY(pretokenize_new_step(pretokenizer, &step, error));
         step->kind = STEP_BLANK_FIRST;
     }
     if (use_regex)
@@ -61,7 +61,7 @@ enum status pretokenizer_add_metaspace(struct pretokenizer *pretokenizer, struct
                            "a Metaspace's replacement is not one character");
     if (pretokenizer->is_byte_level)
         return error_set(error, STATUS_UNSUPPORTED, "a Metaspace after a ByteLevel");
-    TRY(new_step(pretokenizer, &step, error));
+    TRY(pretokenize_new_step(pretokenizer, &step, error));
     step->kind = STEP_METASPACE;
     step->n_mark = (uint8_t)mark.n;
     memcpy(step->mark, mark.bytes, mark.n);
@@ -123,19 +123,21 @@ struct pending {
     bool last_matched;
 };
 
-static enum status walk_step(struct pretokenize_walk *walk, uint32_t step, struct span text,
-                             bool at_start);
+static enum status pretokenize_walk_step(struct pretokenize_walk *walk, uint32_t step,
+                                         struct span text, bool at_start);
 
-static enum status hand_on(struct pending *pending) {
+static enum status pretokenize_hand_on(struct pending *pending) {
     struct span piece = {pending->text.bytes + pending->begin, pending->end - pending->begin};
     bool at_start = pending->at_start && pending->begin == 0;
     pending->begin = pending->end;
-    return piece.n > 0 ? walk_step(pending->walk, pending->step + 1, piece, at_start) : STATUS_OK;
+    return piece.n > 0 ? pretokenize_walk_step(pending->walk, pending->step + 1, piece, at_start)
+                       : STATUS_OK;
 }
 
 /* Takes the next match, or the text between two. An empty match joins nothing, it only ends what is
  * pending. */
-static enum status add_part(struct pending *pending, size_t begin, size_t end, bool is_match) {
+static enum status pretokenize_add_part(struct pending *pending, size_t begin, size_t end,
+                                        bool is_match) {
     const struct pretokenize_step *step = &pending->walk->pretokenizer->steps[pending->step];
     bool joins = false;
     is_match ^= step->is_inverted;
@@ -155,7 +157,7 @@ static enum status add_part(struct pending *pending, size_t begin, size_t end, b
     }
     pending->last_matched = is_match;
     if (!joins || pending->end != begin) {
-        TRY(hand_on(pending));
+        TRY(pretokenize_hand_on(pending));
         pending->begin = begin;
     }
     pending->end = end;
@@ -164,8 +166,8 @@ static enum status add_part(struct pending *pending, size_t begin, size_t end, b
     return STATUS_OK;
 }
 
-static enum status walk_split(struct pretokenize_walk *walk, uint32_t at_step, struct span text,
-                              bool at_start) {
+static enum status pretokenize_walk_split(struct pretokenize_walk *walk, uint32_t at_step,
+                                          struct span text, bool at_start) {
     const struct regex *regex = &walk->pretokenizer->steps[at_step].regex;
     struct pending pending = {.walk = walk, .text = text, .step = at_step, .at_start = at_start};
     struct regex_cursor cursor = {0};
@@ -178,23 +180,24 @@ static enum status walk_split(struct pretokenize_walk *walk, uint32_t at_step, s
             break;
         TRY(status);
         if (begin > done)
-            TRY(add_part(&pending, done, begin, false));
-        TRY(add_part(&pending, begin, end, true));
+            TRY(pretokenize_add_part(&pending, done, begin, false));
+        TRY(pretokenize_add_part(&pending, begin, end, true));
         done = end;
     }
     if (done < text.n)
-        TRY(add_part(&pending, done, text.n, false));
-    return hand_on(&pending);
+        TRY(pretokenize_add_part(&pending, done, text.n, false));
+    return pretokenize_hand_on(&pending);
 }
 
-static enum status walk_respelled(struct pretokenize_walk *walk, uint32_t step, bool at_start) {
+static enum status pretokenize_walk_respelled(struct pretokenize_walk *walk, uint32_t step,
+                                              bool at_start) {
     const struct buf *out = &walk->scratch->texts[step];
     TRY(buf_status(out));
-    return walk_step(walk, step + 1, (struct span){out->data, out->n}, at_start);
+    return pretokenize_walk_step(walk, step + 1, (struct span){out->data, out->n}, at_start);
 }
 
-static void put_metaspace(const struct pretokenize_step *step, struct span text, bool at_start,
-                          struct buf *out) {
+static void pretokenize_put_metaspace(const struct pretokenize_step *step, struct span text,
+                                      bool at_start, struct buf *out) {
     bool wanted = step->prepend == PREPEND_ALWAYS || (step->prepend == PREPEND_FIRST && at_start);
     bool begins = text.bytes[0] == ' ' ||
                   (text.n >= step->n_mark && memcmp(text.bytes, step->mark, step->n_mark) == 0);
@@ -210,7 +213,7 @@ static void put_metaspace(const struct pretokenize_step *step, struct span text,
     }
 }
 
-static enum status hand_out(struct pretokenize_walk *walk, struct span text) {
+static enum status pretokenize_hand_out(struct pretokenize_walk *walk, struct span text) {
     if (!walk->pretokenizer->is_spelled)
         return walk->take(walk->context, text);
     /* A piece of the alphabet has at least as many bytes as it stands for. */
@@ -225,30 +228,30 @@ static enum status hand_out(struct pretokenize_walk *walk, struct span text) {
 }
 
 /* Recursion of at most PRETOKENIZE_STEPS_MAX. */
-static enum status walk_step(struct pretokenize_walk *walk, uint32_t at_step, struct span text,
-                             bool at_start) {
+static enum status pretokenize_walk_step(struct pretokenize_walk *walk, uint32_t at_step,
+                                         struct span text, bool at_start) {
     if (at_step == walk->pretokenizer->n_steps)
-        return hand_out(walk, text);
+        return pretokenize_hand_out(walk, text);
     const struct pretokenize_step *step = &walk->pretokenizer->steps[at_step];
     struct buf *out = &walk->scratch->texts[at_step];
     switch (step->kind) {
     case STEP_SPLIT:
-        return walk_split(walk, at_step, text, at_start);
+        return pretokenize_walk_split(walk, at_step, text, at_start);
     case STEP_BLANK_FIRST:
         if (text.bytes[0] == ' ')
-            return walk_step(walk, at_step + 1, text, at_start);
+            return pretokenize_walk_step(walk, at_step + 1, text, at_start);
         buf_clear(out);
         buf_putc(out, ' ');
         buf_append(out, text.bytes, text.n);
-        return walk_respelled(walk, at_step, at_start);
+        return pretokenize_walk_respelled(walk, at_step, at_start);
     case STEP_ALPHABET:
         buf_clear(out);
         alphabet_encode(text.bytes, text.n, out);
-        return walk_respelled(walk, at_step, at_start);
+        return pretokenize_walk_respelled(walk, at_step, at_start);
     case STEP_METASPACE:
         buf_clear(out);
-        put_metaspace(step, text, at_start, out);
-        return walk_respelled(walk, at_step, at_start);
+        pretokenize_put_metaspace(step, text, at_start, out);
+        return pretokenize_walk_respelled(walk, at_step, at_start);
     }
     return STATUS_UNSUPPORTED;
 }
@@ -258,5 +261,5 @@ enum status pretokenize(const struct pretokenizer *pretokenizer,
                         pretokenize_take *take, void *context) {
     struct pretokenize_walk walk = {
         .pretokenizer = pretokenizer, .scratch = scratch, .take = take, .context = context};
-    return text.n > 0 ? walk_step(&walk, 0, text, at_start) : STATUS_OK;
+    return text.n > 0 ? pretokenize_walk_step(&walk, 0, text, at_start) : STATUS_OK;
 }

@@ -22,7 +22,8 @@
 #define STACK_MIN   (32u << 10)
 #define STACK_MAX   (1u << 20)
 
-static enum status compile(struct regex *regex, struct span text, struct error *error) {
+static enum status tokenizer_regex_compile(struct regex *regex, struct span text,
+                                           struct error *error) {
     char message[128];
     int code;
     PCRE2_SIZE at;
@@ -66,7 +67,8 @@ enum status regex_init(struct regex *regex, struct span pattern, bool is_literal
     if (status == STATUS_OK && buf_status(&text) != STATUS_OK)
         status = error_set(error, STATUS_NOMEM, "no memory for a regular expression");
     if (status == STATUS_OK)
-        status = compile(regex, (struct span){text.data ? text.data : "", text.n}, error);
+        status = tokenizer_regex_compile(regex, (struct span){text.data ? text.data : "", text.n},
+                                         error);
     buf_fini(&text);
     return status;
 }
@@ -111,8 +113,9 @@ void regex_scratch_fini(struct regex_scratch *scratch) {
 }
 
 /* Matches that begin at `at` to `last`, each with at most n_steps. */
-static int match_within(const struct regex *regex, const struct regex_scratch *scratch,
-                        struct span text, size_t at, size_t last, uint32_t n_steps) {
+static int tokenizer_regex_match_within(const struct regex *regex,
+                                        const struct regex_scratch *scratch, struct span text,
+                                        size_t at, size_t last, uint32_t n_steps) {
     pcre2_set_match_limit(scratch->context, n_steps);
     pcre2_set_offset_limit(scratch->context, last);
     if (regex->is_jit)
@@ -123,7 +126,7 @@ static int match_within(const struct regex *regex, const struct regex_scratch *s
 }
 
 /* The thread's clock costs as much as a match, so it is read when some time has passed. */
-static bool is_late(struct regex_scratch *scratch) {
+static bool tokenizer_regex_is_late(struct regex_scratch *scratch) {
     uint64_t now_ns = clock_coarse_ns();
     if (now_ns - scratch->looked_ns < LOOK_NS)
         return false;
@@ -131,7 +134,7 @@ static bool is_late(struct regex_scratch *scratch) {
     return clock_thread_cpu_ns() - scratch->began_ns > scratch->cpu_ns_max;
 }
 
-static size_t more_places(size_t n_places, size_t n_left) {
+static size_t tokenizer_regex_more_places(size_t n_places, size_t n_left) {
     size_t n_max = CALL_BYTES / STEPS_MIN / (n_left + 1);
     n_max = n_max < PLACES_MAX ? n_max : PLACES_MAX;
     return 2 * n_places < n_max ? 2 * n_places : n_max > 1 ? n_max : 1;
@@ -139,20 +142,20 @@ static size_t more_places(size_t n_places, size_t n_left) {
 
 /* STATUS_NOT_FOUND when nothing from `at` on matches. A call gets few steps and one place; the next
  * one more places while none of them needs more steps, and one place more steps while it does. */
-static enum status match(const struct regex *regex, struct regex_scratch *scratch, struct span text,
-                         size_t at, size_t *begin, size_t *end) {
+static enum status tokenizer_regex_match(const struct regex *regex, struct regex_scratch *scratch,
+                                         struct span text, size_t at, size_t *begin, size_t *end) {
     uint32_t n_steps = STEPS_MIN;
     size_t n_places = 1;
     int code = PCRE2_ERROR_NOMATCH;
     for (size_t from = at; from <= text.n;) {
         size_t last = text.n - from < n_places ? text.n : from + n_places - 1;
-        code = match_within(regex, scratch, text, from, last, n_steps);
-        if (is_late(scratch))
+        code = tokenizer_regex_match_within(regex, scratch, text, from, last, n_steps);
+        if (tokenizer_regex_is_late(scratch))
             return STATUS_INVALID;
         if (code == PCRE2_ERROR_NOMATCH) {
             for (from = last + 1; from < text.n && utf8_is_tail(text.bytes[from]); from++)
                 ;
-            n_places = more_places(n_places, text.n - last);
+            n_places = tokenizer_regex_more_places(n_places, text.n - last);
             n_steps = STEPS_MIN;
         } else if (code != PCRE2_ERROR_MATCHLIMIT) {
             break;
@@ -178,7 +181,7 @@ enum status regex_next(const struct regex *regex, struct regex_scratch *scratch,
     if (cursor->at == 0 && !cursor->has_last)
         scratch->cpu_ns_max += text.n * BYTE_NS;
     while (cursor->at <= text.n) {
-        TRY(match(regex, scratch, text, cursor->at, begin, end));
+        TRY(tokenizer_regex_match(regex, scratch, text, cursor->at, begin, end));
         if (*begin < *end || !cursor->has_last || cursor->last_end != *end) {
             cursor->at = cursor->last_end = *end;
             cursor->has_last = true;

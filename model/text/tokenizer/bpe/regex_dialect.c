@@ -21,7 +21,7 @@ struct regex_dialect_reader {
     struct error *error;
 };
 
-static char peek(const struct regex_dialect_reader *reader, size_t ahead) {
+static char regex_dialect_peek(const struct regex_dialect_reader *reader, size_t ahead) {
     size_t at = reader->at + ahead;
     return at < reader->pattern.n ? reader->pattern.bytes[at] : 0;
 }
@@ -32,15 +32,15 @@ static enum status dialect_refuse(const struct regex_dialect_reader *reader, con
                      reader->at);
 }
 
-static bool is_digit(char c) {
+static bool regex_dialect_is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
-static bool is_letter(char c) {
+static bool regex_dialect_is_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-static bool compiles(const char *pattern) {
+static bool regex_dialect_compiles(const char *pattern) {
     int code;
     PCRE2_SIZE at;
     pcre2_code *compiled = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
@@ -50,7 +50,7 @@ static bool compiles(const char *pattern) {
 }
 
 /* \p{Name}. PCRE2 takes a script's name for its extensions too, Oniguruma does not. */
-static enum status property(struct regex_dialect_reader *reader, char letter) {
+static enum status regex_dialect_property(struct regex_dialect_reader *reader, char letter) {
     static const char *const categories[][2] = {
         {"Letter", "L"}, {"Mark", "M"},   {"Number", "N"},    {"Punctuation", "P"},
         {"Punct", "P"},  {"Symbol", "S"}, {"Separator", "Z"}, {"Other", "C"}};
@@ -58,21 +58,23 @@ static enum status property(struct regex_dialect_reader *reader, char letter) {
     char probe[64];
     size_t n = 0;
     bool negated = letter == 'P';
-    if (peek(reader, 0) != '{')
+    if (regex_dialect_peek(reader, 0) != '{')
         return dialect_refuse(reader, "a property without braces");
     reader->at++;
-    if (peek(reader, 0) == '^') {
+    if (regex_dialect_peek(reader, 0) == '^') {
         negated = !negated;
         reader->at++;
     }
-    while (is_letter(peek(reader, 0)) || is_digit(peek(reader, 0)) || peek(reader, 0) == '_') {
+    while (regex_dialect_is_letter(regex_dialect_peek(reader, 0)) ||
+           regex_dialect_is_digit(regex_dialect_peek(reader, 0)) ||
+           regex_dialect_peek(reader, 0) == '_') {
         if (n + 1 == sizeof name)
             return dialect_refuse(reader, "a long property name");
-        name[n++] = peek(reader, 0);
+        name[n++] = regex_dialect_peek(reader, 0);
         reader->at++;
     }
     name[n] = 0;
-    if (n == 0 || peek(reader, 0) != '}')
+    if (n == 0 || regex_dialect_peek(reader, 0) != '}')
         return dialect_refuse(reader, "a broken property");
     reader->at++;
     const char *text = name;
@@ -80,21 +82,21 @@ static enum status property(struct regex_dialect_reader *reader, char letter) {
         if (strcmp(name, categories[i][0]) == 0)
             text = categories[i][1];
     snprintf(probe, sizeof probe, "\\p{sc:%s}", text);
-    const char *script = strlen(text) > 2 && compiles(probe) ? "sc:" : "";
+    const char *script = strlen(text) > 2 && regex_dialect_compiles(probe) ? "sc:" : "";
     buf_printf(reader->out, "\\%c{%s%s}", negated ? 'P' : 'p', script, text);
     return STATUS_OK;
 }
 
 /* \uHHHH, \xHH, \x{H...} */
-static enum status code_point(struct regex_dialect_reader *reader, char letter) {
+static enum status regex_dialect_code_point(struct regex_dialect_reader *reader, char letter) {
     unsigned long point = 0;
     size_t n = 0;
-    bool braces = letter == 'x' && peek(reader, 0) == '{';
+    bool braces = letter == 'x' && regex_dialect_peek(reader, 0) == '{';
     size_t most = braces ? 6 : letter == 'u' ? 4 : 2;
     reader->at += braces;
-    for (; n < most && hex_value(peek(reader, 0)) >= 0; n++, reader->at++)
-        point = point * 16 + (unsigned)hex_value(peek(reader, 0));
-    if (n == 0 || (letter == 'u' && n < 4) || (braces && peek(reader, 0) != '}'))
+    for (; n < most && hex_value(regex_dialect_peek(reader, 0)) >= 0; n++, reader->at++)
+        point = point * 16 + (unsigned)hex_value(regex_dialect_peek(reader, 0));
+    if (n == 0 || (letter == 'u' && n < 4) || (braces && regex_dialect_peek(reader, 0) != '}'))
         return dialect_refuse(reader, "a broken code point");
     if (letter == 'x' && !braces && point >= 0x80)
         return dialect_refuse(reader, "a single byte of UTF-8");
@@ -104,11 +106,12 @@ static enum status code_point(struct regex_dialect_reader *reader, char letter) 
 }
 
 /* What stands for itself or the same in both dialects. */
-static bool is_shared(char c) {
-    return !is_letter(c) || strchr("dDnrtfae", c);
+static bool regex_dialect_is_shared(char c) {
+    return !regex_dialect_is_letter(c) || strchr("dDnrtfae", c);
 }
 
-static enum status shorthand(struct regex_dialect_reader *reader, char c, bool in_class) {
+static enum status regex_dialect_shorthand(struct regex_dialect_reader *reader, char c,
+                                           bool in_class) {
     static const struct {
         char letter;
         const char *alone;
@@ -140,17 +143,17 @@ static enum status shorthand(struct regex_dialect_reader *reader, char c, bool i
     return dialect_refuse(reader, what);
 }
 
-static enum status escape(struct regex_dialect_reader *reader, bool in_class) {
-    char c = peek(reader, 1);
+static enum status regex_dialect_escape(struct regex_dialect_reader *reader, bool in_class) {
+    char c = regex_dialect_peek(reader, 1);
     if (reader->at + 1 >= reader->pattern.n)
         return dialect_refuse(reader, "a backslash at its end");
     reader->at += 2;
     if (c == 'p' || c == 'P')
-        return property(reader, c);
+        return regex_dialect_property(reader, c);
     if (c == 'u' || c == 'x')
-        return code_point(reader, c);
-    if (!is_shared(c))
-        return shorthand(reader, c, in_class);
+        return regex_dialect_code_point(reader, c);
+    if (!regex_dialect_is_shared(c))
+        return regex_dialect_shorthand(reader, c, in_class);
     if (!((unsigned char)c & 0x80)) /* an escaped character beyond ASCII is that character */
         buf_putc(reader->out, '\\');
     buf_putc(reader->out, c);
@@ -158,50 +161,52 @@ static enum status escape(struct regex_dialect_reader *reader, bool in_class) {
 }
 
 /* [:name:], or a class within a class, which adds its members: so its brackets may go. */
-static enum status inner_class(struct regex_dialect_reader *reader, unsigned *depth) {
+static enum status regex_dialect_inner_class(struct regex_dialect_reader *reader, unsigned *depth) {
     size_t n = 2;
-    if (peek(reader, 1) != ':') {
-        if (peek(reader, 1) == '^' || peek(reader, 1) == ']')
+    if (regex_dialect_peek(reader, 1) != ':') {
+        if (regex_dialect_peek(reader, 1) == '^' || regex_dialect_peek(reader, 1) == ']')
             return dialect_refuse(reader, "such a class within a class");
         ++*depth;
         reader->at++;
         return STATUS_OK;
     }
-    while (is_letter(peek(reader, n)) || (n == 2 && peek(reader, n) == '^'))
+    while (regex_dialect_is_letter(regex_dialect_peek(reader, n)) ||
+           (n == 2 && regex_dialect_peek(reader, n) == '^'))
         n++;
-    if (n == 2 || peek(reader, n) != ':' || peek(reader, n + 1) != ']')
+    if (n == 2 || regex_dialect_peek(reader, n) != ':' || regex_dialect_peek(reader, n + 1) != ']')
         return dialect_refuse(reader, "a broken [:name:]");
     buf_append(reader->out, reader->pattern.bytes + reader->at, n + 2);
     reader->at += n + 2;
     return STATUS_OK;
 }
 
-static enum status bracketed(struct regex_dialect_reader *reader) {
+static enum status regex_dialect_bracketed(struct regex_dialect_reader *reader) {
     unsigned depth = 0;
     buf_putc(reader->out, '[');
     reader->at++;
-    if (peek(reader, 0) == '^') {
+    if (regex_dialect_peek(reader, 0) == '^') {
         buf_putc(reader->out, '^');
         reader->at++;
     }
-    if (peek(reader, 0) == ']')
+    if (regex_dialect_peek(reader, 0) == ']')
         return dialect_refuse(reader, "an empty class");
     while (reader->at < reader->pattern.n) {
-        char c = peek(reader, 0);
+        char c = regex_dialect_peek(reader, 0);
         if (c == ']' && depth == 0)
             break;
-        if (c == '&' && peek(reader, 1) == '&')
+        if (c == '&' && regex_dialect_peek(reader, 1) == '&')
             return dialect_refuse(reader, "&& in a class");
         if (c == '\\') {
-            TRY(escape(reader, true));
+            TRY(regex_dialect_escape(reader, true));
             continue;
         }
         /* Without its brackets a class beside a hyphen would become a range. */
-        if ((c == '-' && peek(reader, 1) == '[' && peek(reader, 2) != ':') ||
-            (c == ']' && peek(reader, 1) == '-'))
+        if ((c == '-' && regex_dialect_peek(reader, 1) == '[' &&
+             regex_dialect_peek(reader, 2) != ':') ||
+            (c == ']' && regex_dialect_peek(reader, 1) == '-'))
             return dialect_refuse(reader, "a class within a class next to a hyphen");
         if (c == '[') {
-            TRY(inner_class(reader, &depth));
+            TRY(regex_dialect_inner_class(reader, &depth));
             continue;
         }
         if (c == ']')
@@ -218,12 +223,12 @@ static enum status bracketed(struct regex_dialect_reader *reader) {
 }
 
 /* Groups that mean the same in both; Ruby's option m is PCRE2's s, the others differ more. */
-static enum status group(struct regex_dialect_reader *reader) {
+static enum status regex_dialect_group(struct regex_dialect_reader *reader) {
     static const char *const openings[] = {"(?:", "(?=",  "(?!",   "(?<=", "(?<!",
                                            "(?>", "(?i:", "(?-i:", "(?i)"};
     const char *text = reader->pattern.bytes + reader->at;
     size_t left = reader->pattern.n - reader->at;
-    if (peek(reader, 1) != '?' && peek(reader, 1) != '*') {
+    if (regex_dialect_peek(reader, 1) != '?' && regex_dialect_peek(reader, 1) != '*') {
         buf_putc(reader->out, '(');
         reader->at++;
         return STATUS_OK;
@@ -242,22 +247,25 @@ static enum status group(struct regex_dialect_reader *reader) {
 }
 
 /* {n}, {n,}, {,m}, {n,m}: not possessive with a + behind it, as it would be in PCRE2. */
-static enum status interval(struct regex_dialect_reader *reader) {
+static enum status regex_dialect_interval(struct regex_dialect_reader *reader) {
     size_t n = 1;
     bool has_comma = false;
     bool has_digit = false;
-    for (; is_digit(peek(reader, n)) || peek(reader, n) == ','; n++) {
-        has_comma |= peek(reader, n) == ',';
-        has_digit |= is_digit(peek(reader, n));
+    for (; regex_dialect_is_digit(regex_dialect_peek(reader, n)) ||
+           regex_dialect_peek(reader, n) == ',';
+         n++) {
+        has_comma |= regex_dialect_peek(reader, n) == ',';
+        has_digit |= regex_dialect_is_digit(regex_dialect_peek(reader, n));
     }
-    if (!has_digit || peek(reader, n) != '}') {
+    if (!has_digit || regex_dialect_peek(reader, n) != '}') {
         buf_puts(reader->out, "\\{");
         reader->at++;
         return STATUS_OK;
     }
-    if (peek(reader, n + 1) == '+' || (peek(reader, n + 1) == '?' && !has_comma))
+    if (regex_dialect_peek(reader, n + 1) == '+' ||
+        (regex_dialect_peek(reader, n + 1) == '?' && !has_comma))
         return dialect_refuse(reader, "a repeated repetition");
-    buf_puts(reader->out, peek(reader, 1) == ',' ? "{0" : "{");
+    buf_puts(reader->out, regex_dialect_peek(reader, 1) == ',' ? "{0" : "{");
     buf_append(reader->out, reader->pattern.bytes + reader->at + 1, n);
     reader->at += n + 1;
     return STATUS_OK;
@@ -266,21 +274,21 @@ static enum status interval(struct regex_dialect_reader *reader) {
 enum status regex_translate(struct span pattern, struct buf *out, struct error *error) {
     struct regex_dialect_reader reader = {.pattern = pattern, .out = out, .error = error};
     while (reader.at < pattern.n) {
-        switch (peek(&reader, 0)) {
+        switch (regex_dialect_peek(&reader, 0)) {
         case '\\':
-            TRY(escape(&reader, false));
+            TRY(regex_dialect_escape(&reader, false));
             break;
         case '[':
-            TRY(bracketed(&reader));
+            TRY(regex_dialect_bracketed(&reader));
             break;
         case '(':
-            TRY(group(&reader));
+            TRY(regex_dialect_group(&reader));
             break;
         case '{':
-            TRY(interval(&reader));
+            TRY(regex_dialect_interval(&reader));
             break;
         default:
-            buf_putc(out, peek(&reader, 0));
+            buf_putc(out, regex_dialect_peek(&reader, 0));
             reader.at++;
         }
     }
@@ -292,7 +300,7 @@ void regex_quote(struct span text, struct buf *out) {
         unsigned char c = (unsigned char)text.bytes[i];
         if (c < 0x20 || c == 0x7f)
             buf_printf(out, "\\x{%x}", c);
-        else if (c < 0x80 && !is_letter((char)c) && !is_digit((char)c))
+        else if (c < 0x80 && !regex_dialect_is_letter((char)c) && !regex_dialect_is_digit((char)c))
             buf_printf(out, "\\%c", c);
         else
             buf_putc(out, (char)c);

@@ -9,8 +9,8 @@
 #define SHOWN_BYTES_MAX ((size_t)1 << 30)
 #define STEP_BYTES_MAX  ((size_t)1 << 20) /* of one token between two steps */
 
-static enum status new_step(struct decoder *decoder, int kind, struct decode_step **step,
-                            struct error *error) {
+static enum status token_decoder_new_step(struct decoder *decoder, int kind,
+                                          struct decode_step **step, struct error *error) {
     if (decoder->n_steps == DECODE_STEPS_MAX)
         return error_set(error, STATUS_LIMIT, "more than %u decoders", DECODE_STEPS_MAX);
     *step = &decoder->steps[decoder->n_steps++];
@@ -19,7 +19,8 @@ static enum status new_step(struct decoder *decoder, int kind, struct decode_ste
     return STATUS_OK;
 }
 
-static enum status set_text(struct decode_step *step, struct span text, struct error *error) {
+static enum status token_decoder_set_text(struct decode_step *step, struct span text,
+                                          struct error *error) {
     if (text.n > sizeof step->text)
         return error_set(error, STATUS_LIMIT,
                          "a decoder's text has %zu bytes, at most %zu are read", text.n,
@@ -30,7 +31,8 @@ static enum status set_text(struct decode_step *step, struct span text, struct e
     return STATUS_OK;
 }
 
-static enum status check_character(struct span text, const char *what, struct error *error) {
+static enum status token_decoder_check_character(struct span text, const char *what,
+                                                 struct error *error) {
     uint32_t point;
     if (text.n == 0 || utf8_decode(text.bytes, text.n, &point) != text.n)
         return error_field(error, STATUS_CORRUPT, what, "a decoder's %s is not one character",
@@ -44,15 +46,15 @@ enum status decoder_add_replace(struct decoder *decoder, struct span pattern, bo
     if (decoder->is_fused)
         return error_set(error, STATUS_UNSUPPORTED,
                          "a Replace decoder after a Fuse or ByteLevel is not supported");
-    TRY(new_step(decoder, DECODE_REPLACE, &step, error));
-    TRY(set_text(step, text, error));
+    TRY(token_decoder_new_step(decoder, DECODE_REPLACE, &step, error));
+    TRY(token_decoder_set_text(step, text, error));
     return regex_init(&step->regex, pattern, is_literal, error);
 }
 
 enum status decoder_add_strip(struct decoder *decoder, struct span character, uint32_t n_left,
                               uint32_t n_right, struct error *error) {
     struct decode_step *step;
-    TRY(check_character(character, "content", error));
+    TRY(token_decoder_check_character(character, "content", error));
     if (n_left > UINT8_MAX || n_right > UINT8_MAX)
         return error_set(error, STATUS_LIMIT, "a Strip decoder of more than %u characters",
                          UINT8_MAX);
@@ -68,32 +70,32 @@ enum status decoder_add_strip(struct decoder *decoder, struct span character, ui
         head->n_times = (uint8_t)n_left;
         return STATUS_OK;
     }
-    TRY(new_step(decoder, DECODE_STRIP, &step, error));
+    TRY(token_decoder_new_step(decoder, DECODE_STRIP, &step, error));
     step->n_left = (uint8_t)n_left;
     step->n_right = (uint8_t)n_right;
-    return set_text(step, character, error);
+    return token_decoder_set_text(step, character, error);
 }
 
 enum status decoder_add_metaspace(struct decoder *decoder, struct span mark, bool strips_first,
                                   struct error *error) {
     struct decode_step *step;
-    TRY(check_character(mark, "replacement", error));
+    TRY(token_decoder_check_character(mark, "replacement", error));
     if (decoder->is_fused)
         return error_set(error, STATUS_UNSUPPORTED,
                          "a Metaspace decoder after a Fuse or ByteLevel is not supported");
-    TRY(new_step(decoder, DECODE_METASPACE, &step, error));
+    TRY(token_decoder_new_step(decoder, DECODE_METASPACE, &step, error));
     if (strips_first) {
         memcpy(decoder->head.strip, mark.bytes, mark.n);
         decoder->head.n_strip = (uint8_t)mark.n;
         decoder->head.is_bare = true;
     }
-    return set_text(step, mark, error);
+    return token_decoder_set_text(step, mark, error);
 }
 
 enum status decoder_add_byte_fallback(struct decoder *decoder, struct error *error) {
     struct decode_step *step;
     decoder->head.replaces_each = true;
-    return new_step(decoder, DECODE_BYTE_FALLBACK, &step, error);
+    return token_decoder_new_step(decoder, DECODE_BYTE_FALLBACK, &step, error);
 }
 
 enum status decoder_add_byte_level(struct decoder *decoder, struct error *error) {
@@ -102,7 +104,7 @@ enum status decoder_add_byte_level(struct decoder *decoder, struct error *error)
         return error_set(error, STATUS_UNSUPPORTED,
                          "a ByteLevel decoder after a Fuse or ByteLevel is not supported");
     decoder->is_fused = true;
-    return new_step(decoder, DECODE_BYTE_LEVEL, &step, error);
+    return token_decoder_new_step(decoder, DECODE_BYTE_LEVEL, &step, error);
 }
 
 void decoder_fuse(struct decoder *decoder) {
@@ -122,26 +124,27 @@ void decoder_fini(struct decoder *decoder) {
     *decoder = (struct decoder){0};
 }
 
-static bool stands_at(struct span text, size_t at, const struct decode_step *step) {
+static bool token_decoder_stands_at(struct span text, size_t at, const struct decode_step *step) {
     return step->n_text > 0 && text.n - at >= step->n_text &&
            memcmp(text.bytes + at, step->text, step->n_text) == 0;
 }
 
-static void strip(const struct decode_step *step, struct span text, struct buf *out) {
-    for (unsigned i = 0; i < step->n_left && stands_at(text, 0, step); i++) {
+static void token_decoder_strip(const struct decode_step *step, struct span text, struct buf *out) {
+    for (unsigned i = 0; i < step->n_left && token_decoder_stands_at(text, 0, step); i++) {
         text.bytes += step->n_text;
         text.n -= step->n_text;
     }
     for (unsigned i = 0; i < step->n_right && text.n >= step->n_text &&
-                         stands_at(text, text.n - step->n_text, step);
+                         token_decoder_stands_at(text, text.n - step->n_text, step);
          i++)
         text.n -= step->n_text;
     buf_append(out, text.bytes, text.n);
 }
 
-static void show_metaspace(const struct decode_step *step, struct span text, struct buf *out) {
+static void token_decoder_show_metaspace(const struct decode_step *step, struct span text,
+                                         struct buf *out) {
     for (size_t at = 0; at < text.n;) {
-        if (stands_at(text, at, step)) {
+        if (token_decoder_stands_at(text, at, step)) {
             buf_putc(out, ' ');
             at += step->n_text;
         } else {
@@ -150,8 +153,9 @@ static void show_metaspace(const struct decode_step *step, struct span text, str
     }
 }
 
-static enum status show_step(const struct decode_step *step, struct regex_scratch *regex,
-                             struct span text, struct buf *out) {
+static enum status token_decoder_show_step(const struct decode_step *step,
+                                           struct regex_scratch *regex, struct span text,
+                                           struct buf *out) {
     char bytes[2 * VOCABULARY_BYTES_MAX];
     size_t n;
     switch (step->kind) {
@@ -159,10 +163,10 @@ static enum status show_step(const struct decode_step *step, struct regex_scratc
         return regex_replace(&step->regex, regex, text, (struct span){step->text, step->n_text},
                              out);
     case DECODE_STRIP:
-        strip(step, text, out);
+        token_decoder_strip(step, text, out);
         break;
     case DECODE_METASPACE:
-        show_metaspace(step, text, out);
+        token_decoder_show_metaspace(step, text, out);
         break;
     case DECODE_BYTE_FALLBACK:
         if (vocabulary_byte_token(text) >= 0)
@@ -188,7 +192,7 @@ struct show {
     struct buf all;
 };
 
-static enum status show_token(struct show *show, struct span text) {
+static enum status token_decoder_show_token(struct show *show, struct span text) {
     bool is_byte = false;
     for (uint32_t i = 0; i < show->decoder->n_steps; i++) {
         const struct decode_step *step = &show->decoder->steps[i];
@@ -198,7 +202,7 @@ static enum status show_token(struct show *show, struct span text) {
             break;
         is_byte = step->kind == DECODE_BYTE_FALLBACK && vocabulary_byte_token(text) >= 0;
         buf_clear(to);
-        TRY(show_step(step, &show->regex, text, to));
+        TRY(token_decoder_show_step(step, &show->regex, text, to));
         TRY(buf_status(to));
         text = (struct span){to->data ? to->data : "", to->n};
     }
@@ -210,8 +214,8 @@ static enum status show_token(struct show *show, struct span text) {
     return buf_status(&show->all);
 }
 
-static enum status show_all(struct show *show, const struct span *spelled,
-                            struct tokenizer *tokenizer) {
+static enum status token_decoder_show_all(struct show *show, const struct span *spelled,
+                                          struct tokenizer *tokenizer) {
     uint32_t n = tokenizer->vocabulary.n_tokens;
     uint32_t *offsets = calloc((size_t)n + 1, sizeof *offsets);
     bool same = true;
@@ -219,7 +223,7 @@ static enum status show_all(struct show *show, const struct span *spelled,
         return STATUS_NOMEM;
     for (uint32_t id = 0; id < n; id++) {
         struct span vocabulary = vocabulary_bytes(&tokenizer->vocabulary, id);
-        enum status status = show_token(show, spelled[id]);
+        enum status status = token_decoder_show_token(show, spelled[id]);
         if (status != STATUS_OK) {
             free(offsets);
             return status;
@@ -252,7 +256,7 @@ enum status decoder_show(const struct decoder *decoder, const struct span *spell
     buf_init(&show.texts[1], STEP_BYTES_MAX);
     buf_init(&show.all, SHOWN_BYTES_MAX);
     if (status == STATUS_OK)
-        status = show_all(&show, spelled, tokenizer);
+        status = token_decoder_show_all(&show, spelled, tokenizer);
     buf_fini(&show.texts[0]);
     buf_fini(&show.texts[1]);
     buf_fini(&show.all);

@@ -8,7 +8,7 @@ static enum status protobuf_fail(const struct protobuf_cursor *cursor, size_t at
                      cursor->offset + at, what);
 }
 
-static enum status read_varint(struct protobuf_cursor *cursor, uint64_t *value) {
+static enum status protobuf_read_varint(struct protobuf_cursor *cursor, uint64_t *value) {
     size_t begin = cursor->at;
     uint64_t sum = 0;
     for (unsigned i = 0; i < VARINT_BYTES_MAX; i++) {
@@ -27,7 +27,7 @@ static enum status read_varint(struct protobuf_cursor *cursor, uint64_t *value) 
 }
 
 /* n bytes, least significant first; n <= 8. */
-static enum status read_fixed(struct protobuf_cursor *cursor, size_t n, uint64_t *value) {
+static enum status protobuf_read_fixed(struct protobuf_cursor *cursor, size_t n, uint64_t *value) {
     uint64_t sum = 0;
     if (cursor->message.n - cursor->at < n)
         return protobuf_fail(cursor, cursor->at, "a number is cut short");
@@ -46,7 +46,7 @@ enum status protobuf_next(struct protobuf_cursor *cursor, struct protobuf_field 
         *field = next;
         return STATUS_OK;
     }
-    TRY(read_varint(cursor, &tag));
+    TRY(protobuf_read_varint(cursor, &tag));
     if (tag >> 3 == 0 || tag >> 3 > (1u << 29) - 1)
         return protobuf_fail(cursor, begin, "a field number that cannot be");
     next.number = (uint32_t)(tag >> 3);
@@ -54,16 +54,16 @@ enum status protobuf_next(struct protobuf_cursor *cursor, struct protobuf_field 
     next.offset = cursor->offset + cursor->at;
     switch (tag & 7) {
     case PROTOBUF_VARINT:
-        TRY(read_varint(cursor, &next.value));
+        TRY(protobuf_read_varint(cursor, &next.value));
         break;
     case PROTOBUF_FIXED64:
-        TRY(read_fixed(cursor, 8, &next.value));
+        TRY(protobuf_read_fixed(cursor, 8, &next.value));
         break;
     case PROTOBUF_FIXED32:
-        TRY(read_fixed(cursor, 4, &next.value));
+        TRY(protobuf_read_fixed(cursor, 4, &next.value));
         break;
     case PROTOBUF_BYTES:
-        TRY(read_varint(cursor, &next.value));
+        TRY(protobuf_read_varint(cursor, &next.value));
         if (next.value > cursor->message.n - cursor->at)
             return protobuf_fail(cursor, begin, "a field that reaches past its message's end");
         next.bytes = (struct span){cursor->message.bytes + cursor->at, (size_t)next.value};
@@ -77,8 +77,9 @@ enum status protobuf_next(struct protobuf_cursor *cursor, struct protobuf_field 
     return STATUS_OK;
 }
 
-static enum status expect(const struct protobuf_cursor *cursor, const struct protobuf_field *field,
-                          const char *name, enum protobuf_wire wire) {
+static enum status protobuf_expect(const struct protobuf_cursor *cursor,
+                                   const struct protobuf_field *field, const char *name,
+                                   enum protobuf_wire wire) {
     if (field->wire == wire)
         return STATUS_OK;
     return error_field(cursor->error, STATUS_CORRUPT, name,
@@ -86,16 +87,16 @@ static enum status expect(const struct protobuf_cursor *cursor, const struct pro
                        name, (int)field->wire, (int)wire);
 }
 
-static enum status put_value(const struct protobuf_cursor *cursor,
-                             const struct protobuf_field *field, const struct protobuf_row *row,
-                             char *to) {
+static enum status protobuf_put_value(const struct protobuf_cursor *cursor,
+                                      const struct protobuf_field *field,
+                                      const struct protobuf_row *row, char *to) {
     static const enum protobuf_wire wires[] = {[PROTOBUF_SPAN] = PROTOBUF_BYTES,
                                                [PROTOBUF_INT] = PROTOBUF_VARINT,
                                                [PROTOBUF_BOOL] = PROTOBUF_VARINT,
                                                [PROTOBUF_FLOAT] = PROTOBUF_FIXED32};
     bool is_true = field->value != 0;
     uint32_t bits = (uint32_t)field->value;
-    TRY(expect(cursor, field, row->name, wires[row->type]));
+    TRY(protobuf_expect(cursor, field, row->name, wires[row->type]));
     switch (row->type) {
     case PROTOBUF_SPAN:
         memcpy(to, &field->bytes, sizeof field->bytes);
@@ -122,14 +123,14 @@ enum status protobuf_read(struct protobuf_cursor *cursor, const struct protobuf_
             return STATUS_OK;
         for (const struct protobuf_row *row = rows; row->number != 0; row++)
             if (row->number == field.number)
-                TRY(put_value(cursor, &field, row, (char *)into + row->offset));
+                TRY(protobuf_put_value(cursor, &field, row, (char *)into + row->offset));
     }
 }
 
 enum status protobuf_message(const struct protobuf_cursor *cursor,
                              const struct protobuf_field *field, const char *name,
                              struct protobuf_cursor *inner) {
-    TRY(expect(cursor, field, name, PROTOBUF_BYTES));
+    TRY(protobuf_expect(cursor, field, name, PROTOBUF_BYTES));
     *inner = (struct protobuf_cursor){.message = field->bytes,
                                       .offset = field->offset,
                                       .name = cursor->name,

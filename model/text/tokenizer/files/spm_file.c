@@ -65,7 +65,7 @@ static enum status spm_file_grow(struct spm_file *file, struct error *error) {
     return STATUS_OK;
 }
 
-static enum status read_piece(struct spm_file *file, struct protobuf_cursor *cursor) {
+static enum status spm_file_read_piece(struct spm_file *file, struct protobuf_cursor *cursor) {
     struct spm_file_piece piece = {.type = TOKEN_NORMAL};
     if (file->n_pieces == file->size)
         TRY(spm_file_grow(file, cursor->error));
@@ -80,7 +80,7 @@ static enum status read_piece(struct spm_file *file, struct protobuf_cursor *cur
     return STATUS_OK;
 }
 
-static enum status read_trainer(struct spm_file *file, struct protobuf_cursor *cursor) {
+static enum status spm_file_read_trainer(struct spm_file *file, struct protobuf_cursor *cursor) {
     static const char *const names[] = {"UNIGRAM", "BPE", "WORD", "CHAR"};
     TRY(protobuf_read(cursor, trainer_rows, file));
     int64_t type = file->model_type;
@@ -95,7 +95,7 @@ static enum status read_trainer(struct spm_file *file, struct protobuf_cursor *c
 }
 
 /* A table that is used when ids become text again; models for language models have none. */
-static enum status read_denormalizer(struct protobuf_cursor *cursor) {
+static enum status spm_file_read_denormalizer(struct protobuf_cursor *cursor) {
     struct spm_source source = {0};
     TRY(protobuf_read(cursor, normalizer_rows, &source));
     if (source.charsmap.n == 0)
@@ -105,7 +105,7 @@ static enum status read_denormalizer(struct protobuf_cursor *cursor) {
                        cursor->name);
 }
 
-static enum status read_model(struct spm_file *file, struct protobuf_cursor *cursor) {
+static enum status spm_file_read_model(struct spm_file *file, struct protobuf_cursor *cursor) {
     struct protobuf_field field;
     struct protobuf_cursor inner;
     for (;;) {
@@ -115,11 +115,11 @@ static enum status read_model(struct spm_file *file, struct protobuf_cursor *cur
             return STATUS_OK;
         case MODEL_PIECES:
             TRY(protobuf_message(cursor, &field, "pieces", &inner));
-            TRY(read_piece(file, &inner));
+            TRY(spm_file_read_piece(file, &inner));
             break;
         case MODEL_TRAINER:
             TRY(protobuf_message(cursor, &field, "trainer_spec", &inner));
-            TRY(read_trainer(file, &inner));
+            TRY(spm_file_read_trainer(file, &inner));
             break;
         case MODEL_NORMALIZER:
             TRY(protobuf_message(cursor, &field, "normalizer_spec", &inner));
@@ -127,7 +127,7 @@ static enum status read_model(struct spm_file *file, struct protobuf_cursor *cur
             break;
         case MODEL_DENORMALIZER:
             TRY(protobuf_message(cursor, &field, "denormalizer_spec", &inner));
-            TRY(read_denormalizer(&inner));
+            TRY(spm_file_read_denormalizer(&inner));
             break;
         default:
             break;
@@ -136,7 +136,8 @@ static enum status read_model(struct spm_file *file, struct protobuf_cursor *cur
 }
 
 /* What SentencePiece asks of a model as well. */
-static enum status check_kinds(const struct spm_file *file, const char *name, struct error *error) {
+static enum status spm_file_check_kinds(const struct spm_file *file, const char *name,
+                                        struct error *error) {
     uint32_t n_unknown = 0;
     for (uint32_t id = 0; id < file->n_pieces; id++) {
         n_unknown += file->kinds[id] == TOKEN_UNKNOWN;
@@ -161,9 +162,9 @@ enum status spm_file_init(struct spm_file *file, struct span bytes, const char *
                                        .squeezes = true,
                                        .escapes = true,
                                        .unk_surface = SPAN(SPM_SURFACE_DEFAULT)};
-    enum status status = read_model(file, &cursor);
+    enum status status = spm_file_read_model(file, &cursor);
     if (status == STATUS_OK)
-        status = check_kinds(file, name, error);
+        status = spm_file_check_kinds(file, name, error);
     if (status != STATUS_OK) {
         spm_file_fini(file);
         return status;

@@ -17,7 +17,7 @@ static const char *const chatglm_tokens[] = {"[MASK]",   "[gMASK]",       "[sMAS
 
 /* Baichuan2 writes its turns with <reserved_106> and <reserved_107>. No user's text may become one
  * of these, whatever type the file gives them. */
-static bool is_reserved(struct span text) {
+static bool spm_folder_is_reserved(struct span text) {
     static const char begin[] = "<reserved_";
     size_t n = sizeof begin - 1;
     if (text.n < n + 2 || !span_begins(text, begin) || !span_ends(text, ">"))
@@ -30,8 +30,9 @@ static bool is_reserved(struct span text) {
 
 /* The file's pieces by id, and room for what the folder adds: ids between them are there, but never put
  * out. */
-static enum status table_init(struct token_table *table, struct spm_file *file,
-                              const struct tokenizer_extras *extras, struct error *error) {
+static enum status spm_folder_table_init(struct token_table *table, struct spm_file *file,
+                                         const struct tokenizer_extras *extras,
+                                         struct error *error) {
     uint32_t n = file->n_pieces;
     if (tokenizer_class_is_chatglm(extras))
         n += N_CHATGLM_TOKENS;
@@ -40,7 +41,7 @@ static enum status table_init(struct token_table *table, struct spm_file *file,
     TRY(token_table_reach(table, n - 1, error));
     for (uint32_t id = 0; id < file->n_pieces; id++) {
         table->tokens[id] = file->pieces[id];
-        file->kinds[id] = is_reserved(file->pieces[id])
+        file->kinds[id] = spm_folder_is_reserved(file->pieces[id])
                               ? TOKEN_CONTROL
                               : vocabulary_kind(file->pieces[id], file->kinds[id]);
     }
@@ -48,8 +49,8 @@ static enum status table_init(struct token_table *table, struct spm_file *file,
 }
 
 /* A piece that the folder names as an added token is matched like those, no longer as a piece. */
-static void add_token(struct token_table *table, struct spm_file *file,
-                      const struct tokenizer_added *added) {
+static void spm_folder_add_token(struct token_table *table, struct spm_file *file,
+                                 const struct tokenizer_added *added) {
     uint8_t kind = table->kinds[added->id];
     if (kind == TOKEN_BYTE)
         return; /* what a byte stands for is not the folder's to say */
@@ -63,8 +64,8 @@ static void add_token(struct token_table *table, struct spm_file *file,
         file->kinds[added->id] = TOKEN_CONTROL;
 }
 
-static void add_tokens(struct token_table *table, struct spm_file *file,
-                       const struct tokenizer_extras *extras) {
+static void spm_folder_add_tokens(struct token_table *table, struct spm_file *file,
+                                  const struct tokenizer_extras *extras) {
     spm_source_kinds(&file->source, table->kinds);
     if (tokenizer_class_is_chatglm(extras)) {
         for (uint32_t i = 0; i < N_CHATGLM_TOKENS; i++) {
@@ -74,14 +75,14 @@ static void add_tokens(struct token_table *table, struct spm_file *file,
         }
     }
     for (size_t i = 0; i < extras->n_added; i++)
-        add_token(table, file, &extras->added[i]);
+        spm_folder_add_token(table, file, &extras->added[i]);
 }
 
-static enum status build(struct spm_file *file, const struct tokenizer_extras *extras,
-                         struct token_table *table, struct tokenizer **tokenizer,
-                         struct error *error) {
-    TRY(table_init(table, file, extras, error));
-    add_tokens(table, file, extras);
+static enum status spm_folder_build(struct spm_file *file, const struct tokenizer_extras *extras,
+                                    struct token_table *table, struct tokenizer **tokenizer,
+                                    struct error *error) {
+    TRY(spm_folder_table_init(table, file, extras, error));
+    spm_folder_add_tokens(table, file, extras);
     file->source.prefix_always = extras->legacy != ANSWER_NO;
     struct tokenizer_tokens tokens = token_table_tokens(table);
     const struct tokenizer_class_file said = {.bos = file->bos, .eos = file->eos};
@@ -101,7 +102,8 @@ enum status spm_tokenizer_parse(struct span bytes, const char *name,
     struct token_table table = {0};
     TRY(spm_file_init(&file, bytes, name, error));
     enum status status = error_within(
-        error, build(&file, extras ? extras : &nothing, &table, tokenizer, error), "%s", name);
+        error, spm_folder_build(&file, extras ? extras : &nothing, &table, tokenizer, error), "%s",
+        name);
     token_table_fini(&table);
     spm_file_fini(&file);
     return status;

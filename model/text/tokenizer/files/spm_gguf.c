@@ -7,8 +7,8 @@
 #include <ctype.h>
 #include <stdlib.h>
 
-static enum status load_scores(const struct gguf *gguf, uint32_t n, float *scores,
-                               struct error *error) {
+static enum status spm_gguf_load_scores(const struct gguf *gguf, uint32_t n, float *scores,
+                                        struct error *error) {
     static const char key[] = "tokenizer.ggml.scores";
     struct gguf_array array;
     TRY(gguf_array_of(gguf, key, GGUF_F32, &array, error));
@@ -22,8 +22,8 @@ static enum status load_scores(const struct gguf *gguf, uint32_t n, float *score
 
 /* The bytes, and files from before tokenizer.ggml.token_type existed: there the types follow from
  * the texts and the ids. */
-static bool fix_kinds(const struct tokenizer_tokens *tokens, uint32_t unk_id, bool are_typed,
-                      uint8_t *kinds) {
+static bool spm_gguf_fix_kinds(const struct tokenizer_tokens *tokens, uint32_t unk_id,
+                               bool are_typed, uint8_t *kinds) {
     uint32_t n_bytes = 0;
     for (uint32_t id = 0; id < tokens->n; id++) {
         if (!are_typed && vocabulary_byte_token(tokens->texts[id]) >= 0)
@@ -37,7 +37,7 @@ static bool fix_kinds(const struct tokenizer_tokens *tokens, uint32_t unk_id, bo
     return n_bytes >= 256;
 }
 
-static bool is_one_of(struct span text, const char *const *list) {
+static bool spm_gguf_is_one_of(struct span text, const char *const *list) {
     for (; *list; list++)
         if (span_is(text, *list))
             return true;
@@ -46,8 +46,8 @@ static bool is_one_of(struct span text, const char *const *list) {
 
 /* Phi-3's special tokens take the white space behind them, which no key says: llama.cpp, too, goes
  * by the model's name. */
-static void strip_behind(const struct gguf *gguf, const struct tokenizer_tokens *tokens,
-                         uint8_t *flags) {
+static void spm_gguf_strip_behind(const struct gguf *gguf, const struct tokenizer_tokens *tokens,
+                                  uint8_t *flags) {
     static const char *const others[] = {"<unk>", "<s>", "<|endoftext|>", NULL};
     struct error error;
     struct span name = {0};
@@ -62,12 +62,12 @@ static void strip_behind(const struct gguf *gguf, const struct tokenizer_tokens 
         return;
     for (uint32_t id = 0; id < tokens->n; id++)
         if ((tokens->kinds[id] == TOKEN_CONTROL || tokens->kinds[id] == TOKEN_USER_DEFINED) &&
-            !is_one_of(tokens->texts[id], others))
+            !spm_gguf_is_one_of(tokens->texts[id], others))
             flags[id] = TOKEN_STRIPS_RIGHT;
 }
 
-static enum status load_flags(const struct gguf *gguf, struct spm_source *source,
-                              struct tokenizer_tokens *tokens, struct error *error) {
+static enum status spm_gguf_load_flags(const struct gguf *gguf, struct spm_source *source,
+                                       struct tokenizer_tokens *tokens, struct error *error) {
     tokens->add_bos = true; /* what llama.cpp takes where the file says nothing */
     source->prefix = true;
     TRY(gguf_bool(gguf, "tokenizer.ggml.add_bos_token", &tokens->add_bos, error));
@@ -103,16 +103,16 @@ static enum status spm_gguf_build(const struct gguf *gguf, const struct tokenize
     memcpy(kinds, tokens.kinds, tokens.n);
     tokens.kinds = kinds + tokens.n;
     tokens.flags = flags;
-    TRY(load_scores(gguf, tokens.n, scores, error));
-    TRY(load_flags(gguf, &source, &tokens, error));
+    TRY(spm_gguf_load_scores(gguf, tokens.n, scores, error));
+    TRY(spm_gguf_load_flags(gguf, &source, &tokens, error));
     if (tokens.bos_id == TOKEN_NONE)
         tokens.bos_id = 1;
     if (tokens.eos_id == TOKEN_NONE)
         tokens.eos_id = 2;
-    source.byte_fallback = fix_kinds(&tokens, source.unk_id,
-                                     gguf_find(gguf, "tokenizer.ggml.token_type") != NULL, kinds);
+    source.byte_fallback = spm_gguf_fix_kinds(
+        &tokens, source.unk_id, gguf_find(gguf, "tokenizer.ggml.token_type") != NULL, kinds);
     spm_source_kinds(&source, kinds + tokens.n);
-    strip_behind(gguf, &tokens, flags);
+    spm_gguf_strip_behind(gguf, &tokens, flags);
     return spm_tokenizer_new(&(struct spm_parts){&source, tokens}, tokenizer, error);
 }
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 /* What users see of a token, into `to`; returns its length, which is never more than the text's. */
-static size_t show(const struct spm *spm, struct span text, uint32_t id, char *to) {
+static size_t spm_show_token(const struct spm *spm, struct span text, uint32_t id, char *to) {
     size_t n = 0;
     uint8_t kind = id < spm->n_pieces ? spm->kinds[id] : TOKEN_CONTROL;
     if (kind == TOKEN_BYTE) {
@@ -25,7 +25,7 @@ static size_t show(const struct spm *spm, struct span text, uint32_t id, char *t
     return n;
 }
 
-static enum status fill_shown(struct tokenizer *tokenizer, struct error *error) {
+static enum status spm_fill_shown(struct tokenizer *tokenizer, struct error *error) {
     const struct vocabulary *vocabulary = &tokenizer->vocabulary;
     struct token_texts *shown = &tokenizer->shown;
     uint32_t n = vocabulary->n_tokens;
@@ -36,15 +36,15 @@ static enum status fill_shown(struct tokenizer *tokenizer, struct error *error) 
         return error_set(error, STATUS_NOMEM, "no memory for a vocabulary of %u tokens", n);
     for (uint32_t id = 0; id < n; id++) {
         shown->offsets[id] = at;
-        at +=
-            (uint32_t)show(tokenizer->own, vocabulary_bytes(vocabulary, id), id, shown->bytes + at);
+        at += (uint32_t)spm_show_token(tokenizer->own, vocabulary_bytes(vocabulary, id), id,
+                                       shown->bytes + at);
     }
     shown->offsets[n] = at;
     return STATUS_OK;
 }
 
 /* Everything that decides which ids a text gets and which bytes an id has. */
-static enum status fill_fingerprint(struct tokenizer *tokenizer, struct error *error) {
+static enum status spm_fill_fingerprint(struct tokenizer *tokenizer, struct error *error) {
     const struct vocabulary *vocabulary = &tokenizer->vocabulary;
     const struct spm *spm = tokenizer->own;
     uint32_t numbers[] = {spm->n_pieces,      spm->unk_id,       spm->algorithm,
@@ -87,8 +87,8 @@ static enum status spm_tokenizer_fill(struct tokenizer *tokenizer, const struct 
     TRY(vocabulary_init(&tokenizer->vocabulary, parts->tokens.texts, parts->tokens.kinds,
                         parts->tokens.flags, parts->tokens.n, error));
     TRY(spm_init(spm, parts->source, &tokenizer->vocabulary, error));
-    TRY(fill_shown(tokenizer, error));
-    return fill_fingerprint(tokenizer, error);
+    TRY(spm_fill_shown(tokenizer, error));
+    return spm_fill_fingerprint(tokenizer, error);
 }
 
 enum status spm_tokenizer_new(const struct spm_parts *parts, struct tokenizer **tokenizer,

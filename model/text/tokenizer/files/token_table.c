@@ -42,13 +42,13 @@ enum status token_table_reach(struct token_table *table, uint64_t id, struct err
     return STATUS_OK;
 }
 
-static bool is_taken(const struct token_table *table, uint64_t id) {
+static bool token_table_is_taken(const struct token_table *table, uint64_t id) {
     return id < table->n_tokens && table->kinds[id] != TOKEN_UNUSED;
 }
 
 enum status token_table_put(struct token_table *table, uint64_t id, struct span text,
                             struct error *error) {
-    if (is_taken(table, id)) {
+    if (token_table_is_taken(table, id)) {
         struct span other = table->tokens[id];
         return error_set(error, STATUS_CORRUPT, "id %llu is both \"%.*s\" and \"%.*s\"",
                          (unsigned long long)id, span_shown(other), other.bytes, span_shown(text),
@@ -64,7 +64,7 @@ enum status token_table_add(struct token_table *table, const struct tokenizer_ad
                             struct error *error) {
     struct span text = added->content;
     uint32_t id = added->id;
-    if (is_taken(table, id)) {
+    if (token_table_is_taken(table, id)) {
         struct span other = table->tokens[id];
         if (other.n != text.n || memcmp(other.bytes, text.bytes, text.n) != 0)
             return error_set(error, STATUS_CORRUPT,

@@ -9,8 +9,9 @@
 
 #define TEXT_MAX 16u /* of a token, with its NUL */
 
-static enum status encode(const struct tokenizer *tokenizer, struct tokenizer_scratch *scratch,
-                          struct span text, bool at_start, struct ids *ids) {
+static enum status tokenizer_bytes_encode(const struct tokenizer *tokenizer,
+                                          struct tokenizer_scratch *scratch, struct span text,
+                                          bool at_start, struct ids *ids) {
     uint32_t n_tokens = tokenizer_n_tokens(tokenizer);
     (void)scratch;
     (void)at_start;
@@ -19,7 +20,7 @@ static enum status encode(const struct tokenizer *tokenizer, struct tokenizer_sc
     return STATUS_OK;
 }
 
-static const struct tokenizer_kind kind_bytes = {.name = "bytes", .encode = encode};
+static const struct tokenizer_kind kind_bytes = {.name = "bytes", .encode = tokenizer_bytes_encode};
 
 static enum status tokenizer_bytes_fill(struct tokenizer *tokenizer, uint32_t n_tokens,
                                         struct span *texts, uint8_t *kinds, char *blob,

@@ -16,7 +16,7 @@ static const struct class_row {
     {"Cohere", "<BOS_TOKEN>", "<|END_OF_TURN_TOKEN|>"},
 };
 
-static const struct class_row *find_row(struct span class) {
+static const struct class_row *tokenizer_class_find_row(struct span class) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (span_begins(class, rows[i].name))
             return &rows[i];
@@ -51,7 +51,8 @@ static uint32_t tokenizer_class_choose(const struct tokenizer_tokens *tokens, st
 }
 
 /* [gMASK] sop, whatever add_bos_token says. "sop" is also a word: only a special token counts. */
-static enum status add_chatglm(struct tokenizer_tokens *tokens, struct error *error) {
+static enum status tokenizer_class_add_chatglm(struct tokenizer_tokens *tokens,
+                                               struct error *error) {
     uint32_t mask = tokenizer_class_find(tokens, SPAN("[gMASK]"), false);
     uint32_t start = tokenizer_class_find(tokens, SPAN("sop"), false);
     if (start == TOKEN_NONE)
@@ -66,11 +67,11 @@ static enum status add_chatglm(struct tokenizer_tokens *tokens, struct error *er
 enum status tokenizer_class_ends(const struct tokenizer_extras *extras,
                                  const struct tokenizer_class_file *file,
                                  struct tokenizer_tokens *tokens, struct error *error) {
-    const struct class_row *row = find_row(tokenizer_extras_class(extras));
+    const struct class_row *row = tokenizer_class_find_row(tokenizer_extras_class(extras));
     tokens->bos_id = tokenizer_class_choose(tokens, extras->bos, row ? row->bos : NULL, file->bos);
     tokens->eos_id = tokenizer_class_choose(tokens, extras->eos, row ? row->eos : NULL, file->eos);
     if (tokenizer_class_is_chatglm(extras))
-        return file->says_ends ? STATUS_OK : add_chatglm(tokens, error);
+        return file->says_ends ? STATUS_OK : tokenizer_class_add_chatglm(tokens, error);
     if (!row || (file->is_json && extras->ends_in_file))
         return STATUS_OK;
     bool wants_bos = extras->add_bos != ANSWER_NO;

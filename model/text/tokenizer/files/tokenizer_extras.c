@@ -17,8 +17,8 @@ struct tokenizer_extras_files {
     json_t *model;   /* config.json */
 };
 
-static enum status load_if_there(const char *folder, const char *name, json_t **root,
-                                 struct error *error) {
+static enum status tokenizer_extras_load_if_there(const char *folder, const char *name,
+                                                  json_t **root, struct error *error) {
     char path[PATH_MAX];
     if (!file_is_there(folder, name, path, sizeof path))
         return STATUS_OK;
@@ -26,8 +26,8 @@ static enum status load_if_there(const char *folder, const char *name, json_t **
 }
 
 /* "<s>", {"content": "<s>", ...} or null; anything else is a mistake. */
-static enum status read_text(const json_t *root, const char *key, struct span *text,
-                             struct error *error) {
+static enum status tokenizer_extras_read_text(const json_t *root, const char *key,
+                                              struct span *text, struct error *error) {
     const json_t *value = json_object_get(root, key);
     if (json_is_object(value))
         value = json_object_get(value, "content");
@@ -39,8 +39,9 @@ static enum status read_text(const json_t *root, const char *key, struct span *t
     return STATUS_OK;
 }
 
-static enum status read_answer(const json_t *root, const char *key, enum tokenizer_answer *answer,
-                               struct error *error) {
+static enum status tokenizer_extras_read_answer(const json_t *root, const char *key,
+                                                enum tokenizer_answer *answer,
+                                                struct error *error) {
     const struct json_get get = json_get_part(root, error);
     bool is_yes = false;
     TRY(json_get_bool(&get, key, &is_yes));
@@ -50,11 +51,11 @@ static enum status read_answer(const json_t *root, const char *key, enum tokeniz
 }
 
 /* The same where null counts as false, as Python has it. */
-static enum status read_wish(const json_t *root, const char *key, enum tokenizer_answer *answer,
-                             struct error *error) {
+static enum status tokenizer_extras_read_wish(const json_t *root, const char *key,
+                                              enum tokenizer_answer *answer, struct error *error) {
     if (json_is_null(json_object_get(root, key)))
         *answer = ANSWER_NO;
-    return read_answer(root, key, answer, error);
+    return tokenizer_extras_read_answer(root, key, answer, error);
 }
 
 enum status tokenizer_added_flags(const struct json_get *token, uint8_t *flags) {
@@ -73,22 +74,22 @@ enum status tokenizer_added_flags(const struct json_get *token, uint8_t *flags) 
     return STATUS_OK;
 }
 
-static int by_id(const void *left, const void *right) {
+static int token_compare_id(const void *left, const void *right) {
     uint32_t a = ((const struct tokenizer_added *)left)->id;
     uint32_t b = ((const struct tokenizer_added *)right)->id;
     return a < b ? -1 : a > b;
 }
 
-static enum status extras_sort(struct tokenizer_extras *extras, struct error *error) {
-    qsort(extras->added, extras->n_added, sizeof *extras->added, by_id);
+static enum status tokenizer_extras_sort(struct tokenizer_extras *extras, struct error *error) {
+    qsort(extras->added, extras->n_added, sizeof *extras->added, token_compare_id);
     for (size_t i = 1; i < extras->n_added; i++)
         if (extras->added[i].id == extras->added[i - 1].id)
             return error_set(error, STATUS_CORRUPT, "token %u appears twice", extras->added[i].id);
     return STATUS_OK;
 }
 
-static enum status extras_add(struct tokenizer_extras *extras, struct tokenizer_added added,
-                              struct error *error) {
+static enum status tokenizer_extras_add_token(struct tokenizer_extras *extras,
+                                              struct tokenizer_added added, struct error *error) {
     if (added.content.n == 0 || added.content.n > VOCABULARY_BYTES_MAX)
         return error_set(error, STATUS_CORRUPT, "added token %u has %zu bytes, not 1 to %u",
                          added.id, added.content.n, VOCABULARY_BYTES_MAX);
@@ -99,8 +100,8 @@ static enum status extras_add(struct tokenizer_extras *extras, struct tokenizer_
 }
 
 /* {"151643": {"content": "<|endoftext|>", "special": true, ...}, ...} */
-static enum status read_decoder(struct tokenizer_extras *extras, const json_t *decoder,
-                                struct error *error) {
+static enum status tokenizer_extras_read_decoder(struct tokenizer_extras *extras,
+                                                 const json_t *decoder, struct error *error) {
     const char *key;
     json_t *token;
     json_object_foreach((json_t *)decoder, key, token) {
@@ -112,16 +113,17 @@ static enum status read_decoder(struct tokenizer_extras *extras, const json_t *d
             return error_field(error, STATUS_CORRUPT, "added_tokens_decoder",
                                "added_tokens_decoder: \"%.32s\" is not a token id", key);
         added.id = (uint32_t)id;
-        TRY(read_text(token, "content", &added.content, error));
+        TRY(tokenizer_extras_read_text(token, "content", &added.content, error));
         TRY(json_get_bool(&get, "special", &added.is_special));
         TRY(tokenizer_added_flags(&get, &added.flags));
-        TRY(extras_add(extras, added, error));
+        TRY(tokenizer_extras_add_token(extras, added, error));
     }
-    return extras_sort(extras, error);
+    return tokenizer_extras_sort(extras, error);
 }
 
 /* added_tokens.json: {"<|im_end|>": 32000, ...} */
-static enum status read_added(struct tokenizer_extras *extras, json_t *root, struct error *error) {
+static enum status tokenizer_extras_read_added(struct tokenizer_extras *extras, json_t *root,
+                                               struct error *error) {
     const char *key;
     json_t *value;
     size_t n_known = extras->n_added;
@@ -131,11 +133,11 @@ static enum status read_added(struct tokenizer_extras *extras, json_t *root, str
         if (id < 0 || id >= VOCABULARY_TOKENS_MAX)
             return error_set(error, STATUS_CORRUPT, "token \"%.64s\" has no id", key);
         struct tokenizer_added added = {.id = (uint32_t)id, .content = content};
-        if (bsearch(&added, extras->added, n_known, sizeof added, by_id))
+        if (bsearch(&added, extras->added, n_known, sizeof added, token_compare_id))
             continue;
-        TRY(extras_add(extras, added, error));
+        TRY(tokenizer_extras_add_token(extras, added, error));
     }
-    return extras_sort(extras, error);
+    return tokenizer_extras_sort(extras, error);
 }
 
 static int tokenizer_extras_compare(struct span a, struct span b) {
@@ -144,13 +146,13 @@ static int tokenizer_extras_compare(struct span a, struct span b) {
     return order != 0 ? order : (a.n > b.n) - (a.n < b.n);
 }
 
-static int by_content(const void *a, const void *b) {
+static int token_compare_content(const void *a, const void *b) {
     return tokenizer_extras_compare((*(struct tokenizer_added *const *)a)->content,
                                     (*(struct tokenizer_added *const *)b)->content);
 }
 
 /* The added tokens of this text, among n by content, are special. */
-static void mark(struct tokenizer_added **sorted, size_t n, struct span text) {
+static void tokenizer_extras_mark(struct tokenizer_added **sorted, size_t n, struct span text) {
     size_t low = 0, high = n;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -163,18 +165,20 @@ static void mark(struct tokenizer_added **sorted, size_t n, struct span text) {
         sorted[low]->is_special = true;
 }
 
-static void mark_list(struct tokenizer_added **sorted, size_t n, const json_t *list) {
+static void tokenizer_extras_mark_list(struct tokenizer_added **sorted, size_t n,
+                                       const json_t *list) {
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *item = json_array_get(list, i);
         if (json_is_object(item))
             item = json_object_get(item, "content");
         if (json_is_string(item))
-            mark(sorted, n, span_of(json_string_value(item)));
+            tokenizer_extras_mark(sorted, n, span_of(json_string_value(item)));
     }
 }
 
 /* Tokens that a file names as special are, whether or not they say so themselves. */
-static enum status mark_named(struct tokenizer_extras *extras, struct error *error) {
+static enum status tokenizer_extras_mark_named(struct tokenizer_extras *extras,
+                                               struct error *error) {
     static const char *const keys[] = {"additional_special_tokens",
                                        "extra_special_tokens"}; /* as transformers 5 calls it */
     const json_t *files[] = {extras->files->config, extras->files->special};
@@ -185,51 +189,52 @@ static enum status mark_named(struct tokenizer_extras *extras, struct error *err
         return error_set(error, STATUS_NOMEM, "no memory for the added tokens");
     for (size_t i = 0; i < n; i++)
         sorted[i] = &extras->added[i];
-    qsort(sorted, n, sizeof *sorted, by_content);
+    qsort(sorted, n, sizeof *sorted, token_compare_content);
     for (size_t i = 0; i < 4; i++)
-        mark_list(sorted, n, json_object_get(files[i % 2], keys[i / 2]));
+        tokenizer_extras_mark_list(sorted, n, json_object_get(files[i % 2], keys[i / 2]));
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        mark(sorted, n, ends[i]);
+        tokenizer_extras_mark(sorted, n, ends[i]);
     free(sorted);
     return STATUS_OK;
 }
 
-static enum status read_ends(struct tokenizer_extras *extras, const json_t *root,
-                             struct error *error) {
-    TRY(read_text(root, "bos_token", &extras->bos, error));
-    TRY(read_text(root, "eos_token", &extras->eos, error));
-    TRY(read_text(root, "unk_token", &extras->unk, error));
-    return read_text(root, "pad_token", &extras->pad, error);
+static enum status tokenizer_extras_read_ends(struct tokenizer_extras *extras, const json_t *root,
+                                              struct error *error) {
+    TRY(tokenizer_extras_read_text(root, "bos_token", &extras->bos, error));
+    TRY(tokenizer_extras_read_text(root, "eos_token", &extras->eos, error));
+    TRY(tokenizer_extras_read_text(root, "unk_token", &extras->unk, error));
+    return tokenizer_extras_read_text(root, "pad_token", &extras->pad, error);
 }
 
 /* transformers 5 writes a backend, and neither of the wishes: its classes decide nothing. */
-static bool is_by_file(const json_t *config, const struct tokenizer_extras *extras) {
+static bool tokenizer_extras_is_by_file(const json_t *config,
+                                        const struct tokenizer_extras *extras) {
     const char *backend = json_string_value(json_object_get(config, "backend"));
     return backend && strcmp(backend, "tokenizers") == 0 && extras->add_bos == ANSWER_UNSAID &&
            extras->add_eos == ANSWER_UNSAID;
 }
 
-static enum status read_config(struct tokenizer_extras *extras, const json_t *config,
-                               struct error *error) {
-    TRY(read_ends(extras, config, error));
-    TRY(read_text(config, "tokenizer_class", &extras->class, error));
-    TRY(read_wish(config, "add_bos_token", &extras->add_bos, error));
-    TRY(read_wish(config, "add_eos_token", &extras->add_eos, error));
-    TRY(read_answer(config, "legacy", &extras->legacy, error));
-    extras->ends_in_file = is_by_file(config, extras);
+static enum status tokenizer_extras_read_config(struct tokenizer_extras *extras,
+                                                const json_t *config, struct error *error) {
+    TRY(tokenizer_extras_read_ends(extras, config, error));
+    TRY(tokenizer_extras_read_text(config, "tokenizer_class", &extras->class, error));
+    TRY(tokenizer_extras_read_wish(config, "add_bos_token", &extras->add_bos, error));
+    TRY(tokenizer_extras_read_wish(config, "add_eos_token", &extras->add_eos, error));
+    TRY(tokenizer_extras_read_answer(config, "legacy", &extras->legacy, error));
+    extras->ends_in_file = tokenizer_extras_is_by_file(config, extras);
     const struct json_get get = json_get_part(config, error);
     struct json_get decoder;
     TRY(json_get_object(&get, "added_tokens_decoder", &decoder));
-    return decoder.object ? read_decoder(extras, decoder.object, error) : STATUS_OK;
+    return decoder.object ? tokenizer_extras_read_decoder(extras, decoder.object, error)
+                          : STATUS_OK;
 }
 
 /* Reads a helper's members; one that is not as expected counts as absent. The added tokens are part of
  * the vocabulary: what is wrong with them stays an error. */
-static enum status read_helper(struct tokenizer_extras *extras, const char *folder,
-                               const char *name, json_t *root,
-                               enum status (*read)(struct tokenizer_extras *extras,
-                                                   const json_t *root, struct error *error),
-                               struct error *error) {
+static enum status tokenizer_extras_read_helper(
+    struct tokenizer_extras *extras, const char *folder, const char *name, json_t *root,
+    enum status (*read)(struct tokenizer_extras *extras, const json_t *root, struct error *error),
+    struct error *error) {
     enum status status;
     size_t n_added = extras->n_added;
     while ((status = read(extras, root, error)) == STATUS_CORRUPT && extras->n_added == n_added &&
@@ -240,7 +245,7 @@ static enum status read_helper(struct tokenizer_extras *extras, const char *fold
 }
 
 /* The class that transformers takes for a type of model. */
-static struct span class_of_type(const json_t *type) {
+static struct span tokenizer_extras_class_of_type(const json_t *type) {
     static const struct {
         const char *type;
         struct span class;
@@ -256,39 +261,41 @@ static struct span class_of_type(const json_t *type) {
 }
 
 /* What is wrong with config.json is for the model's reader to say. */
-static void read_model(struct tokenizer_extras *extras, const char *folder) {
+static void tokenizer_extras_read_model(struct tokenizer_extras *extras, const char *folder) {
     struct error ignored;
     json_t **root = &extras->files->model;
-    if (load_if_there(folder, "config.json", root, &ignored) != STATUS_OK)
+    if (tokenizer_extras_load_if_there(folder, "config.json", root, &ignored) != STATUS_OK)
         return;
     const json_t *class = json_object_get(*root, "tokenizer_class");
     if (json_is_string(class))
         extras->model_class = span_of(json_string_value(class));
     else
-        extras->model_class = class_of_type(json_object_get(*root, "model_type"));
+        extras->model_class = tokenizer_extras_class_of_type(json_object_get(*root, "model_type"));
 }
 
-static enum status read_all(struct tokenizer_extras *extras, const char *folder,
-                            struct error *error) {
+static enum status tokenizer_extras_read_all(struct tokenizer_extras *extras, const char *folder,
+                                             struct error *error) {
     struct tokenizer_extras_files *files = extras->files;
     struct remarks *remarks = &extras->remarks;
     char path[PATH_MAX];
-    read_model(extras, folder);
+    tokenizer_extras_read_model(extras, folder);
     if (file_is_there(folder, "tokenizer_config.json", path, sizeof path))
         TRY(json_text_load_helper(path, &json_limits_tokenizer, &files->config, remarks, error));
     if (file_is_there(folder, "special_tokens_map.json", path, sizeof path))
         TRY(json_text_load_helper(path, &json_limits_tokenizer, &files->special, remarks, error));
-    TRY(load_if_there(folder, "added_tokens.json", &files->added, error));
+    TRY(tokenizer_extras_load_if_there(folder, "added_tokens.json", &files->added, error));
     size_t n_decoder = json_object_size(json_object_get(files->config, "added_tokens_decoder"));
     size_t n = n_decoder + json_object_size(files->added);
     extras->added = calloc(n + 1, sizeof *extras->added);
     if (!extras->added)
         return error_set(error, STATUS_NOMEM, "%s: no memory for the added tokens", folder);
-    TRY(read_helper(extras, folder, "tokenizer_config.json", files->config, read_config, error));
-    TRY(read_helper(extras, folder, "special_tokens_map.json", files->special, read_ends, error));
-    TRY(error_within(error, read_added(extras, files->added, error), "%s/added_tokens.json",
-                     folder));
-    return mark_named(extras, error);
+    TRY(tokenizer_extras_read_helper(extras, folder, "tokenizer_config.json", files->config,
+                                     tokenizer_extras_read_config, error));
+    TRY(tokenizer_extras_read_helper(extras, folder, "special_tokens_map.json", files->special,
+                                     tokenizer_extras_read_ends, error));
+    TRY(error_within(error, tokenizer_extras_read_added(extras, files->added, error),
+                     "%s/added_tokens.json", folder));
+    return tokenizer_extras_mark_named(extras, error);
 }
 
 enum status tokenizer_extras_init(struct tokenizer_extras *extras, const char *folder,
@@ -297,7 +304,7 @@ enum status tokenizer_extras_init(struct tokenizer_extras *extras, const char *f
     extras->files = calloc(1, sizeof *extras->files);
     if (!extras->files)
         return error_set(error, STATUS_NOMEM, "%s: no memory", folder);
-    enum status status = read_all(extras, folder, error);
+    enum status status = tokenizer_extras_read_all(extras, folder, error);
     if (status != STATUS_OK) {
         tokenizer_extras_fini(extras);
         return status;

@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* The first *.tiktoken by name, so that a folder means the same everywhere. */
-static bool find_tiktoken(const char *folder, char path[PATH_MAX]) {
+static bool tokenizer_find_tiktoken(const char *folder, char path[PATH_MAX]) {
     char best[256] = "";
     DIR *listing = opendir(folder);
     if (!listing)
@@ -32,7 +32,7 @@ static enum status tokenizer_folder_choose(const char *folder,
     char merges[PATH_MAX];
     if (file_is_there(folder, "tokenizer.json", path, sizeof path))
         return tokenizer_open_json(path, extras, tokenizer, error);
-    if (find_tiktoken(folder, path))
+    if (tokenizer_find_tiktoken(folder, path))
         return tokenizer_open_tiktoken(path, extras, tokenizer, error);
     if (file_is_there(folder, "vocab.json", path, sizeof path) &&
         file_is_there(folder, "merges.txt", merges, sizeof merges))
@@ -57,7 +57,8 @@ enum status tokenizer_open_folder(const char *path, struct tokenizer **tokenizer
     return status;
 }
 
-static enum status open_gguf(const char *path, struct tokenizer **tokenizer, struct error *error) {
+static enum status tokenizer_open_gguf_file(const char *path, struct tokenizer **tokenizer,
+                                            struct error *error) {
     struct gguf *gguf = NULL;
     TRY(gguf_open(path, &gguf, error));
     enum status status = tokenizer_open_gguf(gguf, tokenizer, error);
@@ -66,7 +67,8 @@ static enum status open_gguf(const char *path, struct tokenizer **tokenizer, str
 }
 
 /* What lies beside a file that is named by itself belongs to it all the same. */
-static enum status open_file(const char *path, struct tokenizer **tokenizer, struct error *error) {
+static enum status tokenizer_open_file(const char *path, struct tokenizer **tokenizer,
+                                       struct error *error) {
     char folder[PATH_MAX];
     struct tokenizer_extras extras;
     enum status status;
@@ -93,6 +95,6 @@ enum status tokenizer_open_path(const char *path, struct tokenizer **tokenizer,
     if (file_is_folder(path))
         return tokenizer_open_folder(path, tokenizer, error);
     if (span_ends(name, ".json") || span_ends(name, ".tiktoken") || span_ends(name, ".model"))
-        return open_file(path, tokenizer, error);
-    return open_gguf(path, tokenizer, error);
+        return tokenizer_open_file(path, tokenizer, error);
+    return tokenizer_open_gguf_file(path, tokenizer, error);
 }

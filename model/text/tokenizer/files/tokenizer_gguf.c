@@ -7,8 +7,9 @@
 #include <stdlib.h>
 
 /* An array of strings as spans into the mapping; *texts is the caller's. */
-static enum status load_texts(const struct gguf *gguf, const char *key, uint64_t n_max,
-                              struct span **texts, size_t *n, struct error *error) {
+static enum status tokenizer_gguf_load_texts(const struct gguf *gguf, const char *key,
+                                             uint64_t n_max, struct span **texts, size_t *n,
+                                             struct error *error) {
     struct gguf_array array;
     TRY(gguf_array_of(gguf, key, GGUF_STRING, &array, error));
     if (array.n > n_max)
@@ -24,8 +25,8 @@ static enum status load_texts(const struct gguf *gguf, const char *key, uint64_t
 }
 
 /* tokenizer.ggml.token_type, or all normal where the key is absent; *kinds is the caller's. */
-static enum status load_kinds(const struct gguf *gguf, const struct span *tokens, uint32_t n,
-                              uint8_t **kinds, struct error *error) {
+static enum status tokenizer_gguf_load_kinds(const struct gguf *gguf, const struct span *tokens,
+                                             uint32_t n, uint8_t **kinds, struct error *error) {
     static const char key[] = "tokenizer.ggml.token_type";
     struct gguf_array array;
     *kinds = malloc((size_t)n + 1);
@@ -46,21 +47,23 @@ static enum status load_kinds(const struct gguf *gguf, const struct span *tokens
     return STATUS_OK;
 }
 
-static enum status load_source(const struct gguf *gguf, struct tokenizer_source *source,
-                               struct span **tokens, struct span **merges, uint8_t **kinds,
-                               struct error *error) {
+static enum status tokenizer_gguf_load_source(const struct gguf *gguf,
+                                              struct tokenizer_source *source, struct span **tokens,
+                                              struct span **merges, uint8_t **kinds,
+                                              struct error *error) {
     size_t n_tokens = 0;
     source->pre = SPAN("gpt-2"); /* files from before the key existed meant this one */
     source->tokens.bos_id = source->tokens.eos_id = TOKEN_NONE;
     TRY(gguf_need(gguf, "tokenizer.ggml.model", error));
     TRY(gguf_string(gguf, "tokenizer.ggml.model", &source->model, error));
     TRY(gguf_string(gguf, "tokenizer.ggml.pre", &source->pre, error));
-    TRY(load_texts(gguf, "tokenizer.ggml.tokens", VOCABULARY_TOKENS_MAX, tokens, &n_tokens, error));
+    TRY(tokenizer_gguf_load_texts(gguf, "tokenizer.ggml.tokens", VOCABULARY_TOKENS_MAX, tokens,
+                                  &n_tokens, error));
     source->tokens.n = (uint32_t)n_tokens;
-    TRY(load_kinds(gguf, *tokens, source->tokens.n, kinds, error));
+    TRY(tokenizer_gguf_load_kinds(gguf, *tokens, source->tokens.n, kinds, error));
     if (gguf_find(gguf, "tokenizer.ggml.merges"))
-        TRY(load_texts(gguf, "tokenizer.ggml.merges", BPE_MERGES_MAX, merges, &source->n_merges,
-                       error));
+        TRY(tokenizer_gguf_load_texts(gguf, "tokenizer.ggml.merges", BPE_MERGES_MAX, merges,
+                                      &source->n_merges, error));
     TRY(gguf_u32(gguf, "tokenizer.ggml.bos_token_id", &source->tokens.bos_id, error));
     TRY(gguf_u32(gguf, "tokenizer.ggml.eos_token_id", &source->tokens.eos_id, error));
     const struct pretokenize_name *name = pretokenize_find(source->pre);
@@ -79,7 +82,7 @@ enum status tokenizer_open_gguf(const struct gguf *gguf, struct tokenizer **toke
     struct span *tokens = NULL;
     struct span *merges = NULL;
     uint8_t *kinds = NULL;
-    enum status status = load_source(gguf, &source, &tokens, &merges, &kinds, error);
+    enum status status = tokenizer_gguf_load_source(gguf, &source, &tokens, &merges, &kinds, error);
     if (status == STATUS_OK)
         status = error_within(error,
                               span_is(source.model, "llama")

@@ -23,7 +23,7 @@ struct reading {
     struct tokenizer_parts parts;
 };
 
-static enum status read_pipelines(struct reading *reading, struct error *error) {
+static enum status tokenizer_json_read_pipelines(struct reading *reading, struct error *error) {
     static const char *const names[] = {"normalizer", "pre_tokenizer", "decoder"};
     struct tokenizer_parts *parts = &reading->parts;
     for (int i = 0; i < 3; i++) {
@@ -43,13 +43,13 @@ static enum status read_pipelines(struct reading *reading, struct error *error) 
     return STATUS_OK;
 }
 
-static bool is_empty_text(const json_t *object, const char *key) {
+static bool tokenizer_json_is_empty_text(const json_t *object, const char *key) {
     const json_t *value = json_object_get(object, key);
     return !value || json_is_null(value) ||
            (json_is_string(value) && json_string_length(value) == 0);
 }
 
-static enum status read_options(struct reading *reading, struct error *error) {
+static enum status tokenizer_json_read_options(struct reading *reading, struct error *error) {
     struct bpe_options *options = &reading->parts.options;
     const json_t *model = reading->model;
     const struct json_get get = json_get_part(model, error);
@@ -62,9 +62,9 @@ static enum status read_options(struct reading *reading, struct error *error) {
                          span_shown(type), type.bytes);
     if (dropout && !json_is_null(dropout) && json_number_value(dropout) > 0)
         return error_set(error, STATUS_UNSUPPORTED, "dropout is not supported");
-    if (!is_empty_text(model, "continuing_subword_prefix"))
+    if (!tokenizer_json_is_empty_text(model, "continuing_subword_prefix"))
         return error_set(error, STATUS_UNSUPPORTED, "continuing_subword_prefix is not supported");
-    if (!is_empty_text(model, "end_of_word_suffix"))
+    if (!tokenizer_json_is_empty_text(model, "end_of_word_suffix"))
         return error_set(error, STATUS_UNSUPPORTED, "end_of_word_suffix is not supported");
     TRY(json_get_bool(&get, "fuse_unk", &options->fuse_unknown));
     TRY(json_get_bool(&get, "byte_fallback", &byte_fallback));
@@ -91,7 +91,7 @@ enum status json_read_vocabulary(const json_t *vocabulary, struct token_table *t
 }
 
 /* "left right" with exactly one blank, or ["left", "right"]. */
-static bool read_merge(const json_t *item, struct bpe_merge *merge) {
+static bool tokenizer_json_read_merge(const json_t *item, struct bpe_merge *merge) {
     if (json_is_string(item)) {
         struct span text = {json_string_value(item), json_string_length(item)};
         const char *blank = memchr(text.bytes, ' ', text.n);
@@ -110,7 +110,7 @@ static bool read_merge(const json_t *item, struct bpe_merge *merge) {
     return true;
 }
 
-static enum status read_merges(struct reading *reading, struct error *error) {
+static enum status tokenizer_json_read_merges(struct reading *reading, struct error *error) {
     const struct json_get model = json_get_part(reading->model, error);
     const json_t *list;
     TRY(json_need_array(&model, "merges", &list));
@@ -122,15 +122,15 @@ static enum status read_merges(struct reading *reading, struct error *error) {
     if (!reading->merges)
         return error_set(error, STATUS_NOMEM, "no memory for %zu merges", n);
     for (size_t i = 0; i < n; i++)
-        if (!read_merge(json_array_get(list, i), &reading->merges[i]))
+        if (!tokenizer_json_read_merge(json_array_get(list, i), &reading->merges[i]))
             return error_field(error, STATUS_CORRUPT, "merges", "merges[%zu] is not a pair", i);
     reading->parts.merges = reading->merges;
     reading->parts.n_merges = n;
     return STATUS_OK;
 }
 
-static enum status read_added(const json_t *item, struct tokenizer_added *added,
-                              struct error *error) {
+static enum status tokenizer_json_read_added(const json_t *item, struct tokenizer_added *added,
+                                             struct error *error) {
     const struct json_get get = json_get_part(item, error);
     *added = (struct tokenizer_added){0};
     TRY(json_need_u32(&get, "id", &added->id));
@@ -141,8 +141,9 @@ static enum status read_added(const json_t *item, struct tokenizer_added *added,
 }
 
 /* An added token that the vocabulary has too has the vocabulary's id. */
-static enum status check_added(const struct reading *reading, const struct tokenizer_added *added,
-                               struct error *error) {
+static enum status tokenizer_json_check_added(const struct reading *reading,
+                                              const struct tokenizer_added *added,
+                                              struct error *error) {
     const json_t *id = json_object_getn(json_object_get(reading->model, "vocab"),
                                         added->content.bytes, added->content.n);
     if (!id || json_integer_value(id) == added->id)
@@ -152,26 +153,27 @@ static enum status check_added(const struct reading *reading, const struct token
                      (long long)json_integer_value(id));
 }
 
-static enum status add_token(struct reading *reading, const json_t *item, struct error *error) {
+static enum status tokenizer_json_add_token(struct reading *reading, const json_t *item,
+                                            struct error *error) {
     struct tokenizer_added added;
-    TRY(read_added(item, &added, error));
+    TRY(tokenizer_json_read_added(item, &added, error));
     if (added.content.n == 0)
         return STATUS_OK; /* as the library has it: nothing could match it */
-    TRY(check_added(reading, &added, error));
+    TRY(tokenizer_json_check_added(reading, &added, error));
     return token_table_add(&reading->table, &added, error);
 }
 
-static enum status read_all_added(struct reading *reading, struct error *error) {
+static enum status tokenizer_json_read_all_added(struct reading *reading, struct error *error) {
     const struct json_get root = json_get_part(reading->root, error);
     const json_t *list = NULL;
     TRY(json_get_array(&root, "added_tokens", SIZE_MAX, &list));
     for (size_t i = 0; i < json_array_size(list); i++)
-        TRY(error_within(error, add_token(reading, json_array_get(list, i), error),
+        TRY(error_within(error, tokenizer_json_add_token(reading, json_array_get(list, i), error),
                          "added_tokens[%zu]", i));
     return token_table_add_extras(&reading->table, reading->extras, error);
 }
 
-static enum status read_unknown(struct reading *reading, struct error *error) {
+static enum status tokenizer_json_read_unknown(struct reading *reading, struct error *error) {
     struct bpe_options *options = &reading->parts.options;
     const struct json_get model = json_get_part(reading->model, error);
     struct span text;
@@ -186,7 +188,7 @@ static enum status read_unknown(struct reading *reading, struct error *error) {
     return STATUS_OK;
 }
 
-static enum status read_ends(struct reading *reading, struct error *error) {
+static enum status tokenizer_json_read_ends(struct reading *reading, struct error *error) {
     struct tokenizer_tokens *tokens = &reading->parts.tokens;
     struct json_ends ends;
     TRY(error_within(error,
@@ -204,28 +206,28 @@ static enum status read_ends(struct reading *reading, struct error *error) {
     return STATUS_OK;
 }
 
-static enum status read_model(struct reading *reading, struct error *error) {
-    TRY(read_options(reading, error));
+static enum status tokenizer_json_read_model(struct reading *reading, struct error *error) {
+    TRY(tokenizer_json_read_options(reading, error));
     TRY(json_read_vocabulary(json_object_get(reading->model, "vocab"), &reading->table, error));
-    return read_merges(reading, error);
+    return tokenizer_json_read_merges(reading, error);
 }
 
-static enum status read_all(struct reading *reading, struct error *error) {
+static enum status tokenizer_json_read_all(struct reading *reading, struct error *error) {
     reading->model = json_object_get(reading->root, "model");
     if (!json_is_object(reading->model))
         return error_field(error, STATUS_CORRUPT, "model", "model is not an object");
-    TRY(read_pipelines(reading, error));
-    TRY(error_within(error, read_model(reading, error), "model"));
-    TRY(read_all_added(reading, error));
-    TRY(read_unknown(reading, error));
-    return read_ends(reading, error);
+    TRY(tokenizer_json_read_pipelines(reading, error));
+    TRY(error_within(error, tokenizer_json_read_model(reading, error), "model"));
+    TRY(tokenizer_json_read_all_added(reading, error));
+    TRY(tokenizer_json_read_unknown(reading, error));
+    return tokenizer_json_read_ends(reading, error);
 }
 
 enum status tokenizer_parse_json(const json_t *root, const struct tokenizer_extras *extras,
                                  struct tokenizer **tokenizer, struct error *error) {
     struct reading reading = {.root = root, .extras = extras};
     buf_init(&reading.recipe, 0);
-    enum status status = read_all(&reading, error);
+    enum status status = tokenizer_json_read_all(&reading, error);
     if (status == STATUS_OK)
         status = tokenizer_build(&reading.parts, tokenizer, error);
     tokenizer_parts_fini(&reading.parts);

@@ -13,8 +13,8 @@
 #define MERGES_FILE_MAX ((uint64_t)64 << 20)
 
 /* The lines of merges.txt but for "#version" at the top and empty ones. *merges is the caller's. */
-static enum status split_lines(struct span text, struct span **merges, size_t *n,
-                               struct error *error) {
+static enum status tokenizer_merges_split_lines(struct span text, struct span **merges, size_t *n,
+                                                struct error *error) {
     size_t n_lines = 1;
     for (size_t i = 0; i < text.n; i++)
         n_lines += text.bytes[i] == '\n';
@@ -40,8 +40,8 @@ static enum status split_lines(struct span text, struct span **merges, size_t *n
 }
 
 /* What a class of transformers does without saying so in a file. */
-static enum status by_class(struct tokenizer_source *source, struct tokenizer_extras *extras,
-                            struct error *error) {
+static enum status tokenizer_merges_by_class(struct tokenizer_source *source,
+                                             struct tokenizer_extras *extras, struct error *error) {
     struct span class = extras->class;
     source->model = SPAN("gpt2");
     if (span_begins(tokenizer_extras_class(extras), "Qwen2Tokenizer")) {
@@ -61,27 +61,27 @@ static enum status by_class(struct tokenizer_source *source, struct tokenizer_ex
     return STATUS_OK;
 }
 
-static void mark_special(struct token_table *table, struct span text) {
+static void tokenizer_merges_mark_special(struct token_table *table, struct span text) {
     uint32_t id = token_table_find(table, text);
     if (id != TOKEN_NONE && table->kinds[id] == TOKEN_NORMAL)
         table->kinds[id] = TOKEN_CONTROL;
 }
 
-static enum status open_table(struct token_table *table, struct span merges_text,
-                              const struct tokenizer_extras *given, struct tokenizer **tokenizer,
-                              struct error *error) {
+static enum status tokenizer_merges_open_table(struct token_table *table, struct span merges_text,
+                                               const struct tokenizer_extras *given,
+                                               struct tokenizer **tokenizer, struct error *error) {
     struct tokenizer_extras extras = *given; /* borrowed, with what its class adds */
     struct tokenizer_source source = {0};
     struct span *merges = NULL;
-    TRY(by_class(&source, &extras, error));
+    TRY(tokenizer_merges_by_class(&source, &extras, error));
     TRY(token_table_add_extras(table, &extras, error));
-    mark_special(table, extras.bos);
-    mark_special(table, extras.eos);
-    mark_special(table, extras.unk);
-    mark_special(table, extras.pad);
+    tokenizer_merges_mark_special(table, extras.bos);
+    tokenizer_merges_mark_special(table, extras.eos);
+    tokenizer_merges_mark_special(table, extras.unk);
+    tokenizer_merges_mark_special(table, extras.pad);
     for (uint32_t id = 0; id < table->n_tokens; id++)
         table->flags[id] &= (uint8_t)~TOKEN_NORMALIZED; /* these classes match plain text */
-    TRY(split_lines(merges_text, &merges, &source.n_merges, error));
+    TRY(tokenizer_merges_split_lines(merges_text, &merges, &source.n_merges, error));
     source.merges = merges;
     source.tokens = token_table_tokens(table);
     source.tokens.bos_id = token_table_find(table, extras.bos);
@@ -108,8 +108,9 @@ enum status tokenizer_open_merges(const char *vocab_path, const char *merges_pat
         status = file_read(merges_path, MERGES_FILE_MAX, &merges, error);
     struct span text = {merges.data ? merges.data : "", merges.n};
     if (status == STATUS_OK)
-        status = error_within(error, open_table(&table, text, extras, tokenizer, error), "%s",
-                              merges_path);
+        status =
+            error_within(error, tokenizer_merges_open_table(&table, text, extras, tokenizer, error),
+                         "%s", merges_path);
     token_table_fini(&table);
     buf_fini(&merges);
     json_decref(vocabulary);

@@ -14,13 +14,14 @@ struct decoded {
     size_t n;
 };
 
-static enum status decoded_init(struct decoded *decoded, size_t n_bytes) {
+static enum status tokenizer_decoded_init(struct decoded *decoded, size_t n_bytes) {
     *decoded = (struct decoded){.blob = malloc(n_bytes + 1)};
     return decoded->blob ? STATUS_OK : STATUS_NOMEM;
 }
 
 /* A text with characters outside the alphabet stands for its own UTF-8. */
-static struct span decode(struct decoded *decoded, struct span text, bool *in_alphabet) {
+static struct span tokenizer_decode_text(struct decoded *decoded, struct span text,
+                                         bool *in_alphabet) {
     size_t n;
     char *at = decoded->blob + decoded->n;
     *in_alphabet = alphabet_decode(text.bytes, text.n, at, &n);
@@ -33,31 +34,32 @@ static struct span decode(struct decoded *decoded, struct span text, bool *in_al
 /* Tokens as the bytes they stand for: special ones are spelled as they are. A normal token outside
  * the alphabet is never the end of merges, which know nothing but the alphabet; its bytes may be
  * those of one that is (Command R has such a pair). */
-static void decode_tokens(const struct tokenizer_parts *parts, struct decoded *decoded,
-                          struct span *texts, uint8_t *kinds) {
+static void tokenizer_decode_tokens(const struct tokenizer_parts *parts, struct decoded *decoded,
+                                    struct span *texts, uint8_t *kinds) {
     for (uint32_t id = 0; id < parts->tokens.n; id++) {
         bool in_alphabet = true;
         texts[id] = parts->tokens.texts[id];
         kinds[id] = parts->tokens.kinds[id];
         if (parts->spelling != SPELLED_IN_ALPHABET || kinds[id] != TOKEN_NORMAL)
             continue;
-        texts[id] = decode(decoded, parts->tokens.texts[id], &in_alphabet);
+        texts[id] = tokenizer_decode_text(decoded, parts->tokens.texts[id], &in_alphabet);
         if (!in_alphabet)
             kinds[id] = TOKEN_UNUSED;
     }
 }
 
-static enum status fill_vocabulary(struct tokenizer *tokenizer, const struct tokenizer_parts *parts,
-                                   struct error *error) {
+static enum status tokenizer_fill_vocabulary(struct tokenizer *tokenizer,
+                                             const struct tokenizer_parts *parts,
+                                             struct error *error) {
     struct decoded decoded = {0};
     size_t total = 0;
     for (uint32_t id = 0; id < parts->tokens.n; id++)
         total += parts->tokens.texts[id].n;
     struct span *texts = calloc((size_t)parts->tokens.n + 1, sizeof *texts);
     uint8_t *kinds = malloc((size_t)parts->tokens.n + 1);
-    enum status status = texts && kinds ? decoded_init(&decoded, total) : STATUS_NOMEM;
+    enum status status = texts && kinds ? tokenizer_decoded_init(&decoded, total) : STATUS_NOMEM;
     if (status == STATUS_OK) {
-        decode_tokens(parts, &decoded, texts, kinds);
+        tokenizer_decode_tokens(parts, &decoded, texts, kinds);
         status = vocabulary_init(&tokenizer->vocabulary, texts, kinds, parts->tokens.flags,
                                  parts->tokens.n, error);
     } else {
@@ -71,12 +73,12 @@ static enum status fill_vocabulary(struct tokenizer *tokenizer, const struct tok
 
 /* A side that is spelled outside the alphabet never comes up; with a blank in it, it is not a side but
  * a broken line, which is for bpe_init() to name. */
-static bool is_foreign(struct span side, bool in_alphabet) {
+static bool tokenizer_is_foreign(struct span side, bool in_alphabet) {
     return !in_alphabet && side.n > 0 && !memchr(side.bytes, ' ', side.n);
 }
 
-static enum status fill_merges(struct tokenizer *tokenizer, const struct tokenizer_parts *parts,
-                               struct error *error) {
+static enum status tokenizer_fill_merges(struct tokenizer *tokenizer,
+                                         const struct tokenizer_parts *parts, struct error *error) {
     if (parts->spelling != SPELLED_IN_ALPHABET)
         return bpe_init(&tokenizer->bpe, &tokenizer->vocabulary, &parts->options, parts->merges,
                         parts->n_merges, error);
@@ -85,7 +87,7 @@ static enum status fill_merges(struct tokenizer *tokenizer, const struct tokeniz
     for (size_t i = 0; i < parts->n_merges; i++)
         total += parts->merges[i].left.n + parts->merges[i].right.n;
     struct bpe_merge *merges = calloc(parts->n_merges + 1, sizeof *merges);
-    enum status status = merges ? decoded_init(&decoded, total) : STATUS_NOMEM;
+    enum status status = merges ? tokenizer_decoded_init(&decoded, total) : STATUS_NOMEM;
     if (status != STATUS_OK) {
         free(merges);
         return error_set(error, status, "no memory for %zu merges", parts->n_merges);
@@ -94,9 +96,10 @@ static enum status fill_merges(struct tokenizer *tokenizer, const struct tokeniz
     for (size_t i = 0; i < parts->n_merges; i++) {
         bool left_in;
         bool right_in;
-        merges[n].left = decode(&decoded, parts->merges[i].left, &left_in);
-        merges[n].right = decode(&decoded, parts->merges[i].right, &right_in);
-        bool is_lost = is_foreign(merges[n].left, left_in) || is_foreign(merges[n].right, right_in);
+        merges[n].left = tokenizer_decode_text(&decoded, parts->merges[i].left, &left_in);
+        merges[n].right = tokenizer_decode_text(&decoded, parts->merges[i].right, &right_in);
+        bool is_lost = tokenizer_is_foreign(merges[n].left, left_in) ||
+                       tokenizer_is_foreign(merges[n].right, right_in);
         n += !is_lost;
     }
     status = bpe_init(&tokenizer->bpe, &tokenizer->vocabulary, &parts->options, merges, n, error);
@@ -112,7 +115,8 @@ struct spelled {
     struct buf forms;   /* owned: what some of them point into */
 };
 
-static enum status normalize_specials(const struct tokenizer *tokenizer, struct spelled *spelled) {
+static enum status tokenizer_normalize_specials(const struct tokenizer *tokenizer,
+                                                struct spelled *spelled) {
     const struct vocabulary *vocabulary = &tokenizer->vocabulary;
     struct tokenizer_scratch *scratch = tokenizer_scratch_new();
     enum status status = scratch ? STATUS_OK : STATUS_NOMEM;
@@ -134,8 +138,8 @@ static enum status normalize_specials(const struct tokenizer *tokenizer, struct 
 }
 
 /* Makes them known in normalized text, too. */
-static enum status index_specials(struct tokenizer *tokenizer, struct spelled *spelled,
-                                  struct error *error) {
+static enum status tokenizer_index_specials(struct tokenizer *tokenizer, struct spelled *spelled,
+                                            struct error *error) {
     const struct vocabulary *vocabulary = &tokenizer->vocabulary;
     size_t at = 0;
     if (spelled->forms.n == 0)
@@ -153,17 +157,17 @@ static enum status index_specials(struct tokenizer *tokenizer, struct spelled *s
     return STATUS_OK;
 }
 
-static enum status fill_shown(struct tokenizer *tokenizer, const struct tokenizer_parts *parts,
-                              struct error *error) {
+static enum status tokenizer_fill_shown(struct tokenizer *tokenizer,
+                                        const struct tokenizer_parts *parts, struct error *error) {
     struct spelled spelled = {.texts = calloc((size_t)parts->tokens.n + 1, sizeof(struct span))};
     if (!spelled.texts)
         return error_set(error, STATUS_NOMEM, "no memory for the special tokens");
     buf_init(&spelled.forms, NORMALIZE_BYTES_MAX);
     for (uint32_t id = 0; id < parts->tokens.n; id++)
         spelled.texts[id] = parts->tokens.texts[id];
-    enum status status = normalize_specials(tokenizer, &spelled);
+    enum status status = tokenizer_normalize_specials(tokenizer, &spelled);
     if (status == STATUS_OK)
-        status = index_specials(tokenizer, &spelled, error);
+        status = tokenizer_index_specials(tokenizer, &spelled, error);
     if (status != STATUS_OK)
         error_set(error, status, "the special tokens cannot be normalized");
     else
@@ -173,7 +177,7 @@ static enum status fill_shown(struct tokenizer *tokenizer, const struct tokenize
     return status;
 }
 
-static void hash_span(struct fingerprint *fingerprint, struct span span) {
+static void tokenizer_hash_span(struct fingerprint *fingerprint, struct span span) {
     uint64_t n = span.n;
     fingerprint_add(fingerprint, &n, sizeof n);
     fingerprint_add(fingerprint, span.bytes, n);
@@ -189,8 +193,8 @@ enum status tokenizer_fingerprint(struct tokenizer *tokenizer, const struct toke
     struct fingerprint fingerprint;
     if (fingerprint_begin(&fingerprint) != STATUS_OK)
         return error_set(error, STATUS_NOMEM, "no memory for a tokenizer");
-    hash_span(&fingerprint, span_of(tokenizer->kind->name));
-    hash_span(&fingerprint, parts->recipe);
+    tokenizer_hash_span(&fingerprint, span_of(tokenizer->kind->name));
+    tokenizer_hash_span(&fingerprint, parts->recipe);
     fingerprint_add(&fingerprint, numbers, sizeof numbers);
     fingerprint_add(&fingerprint, &tokenizer->before, sizeof tokenizer->before);
     fingerprint_add(&fingerprint, &tokenizer->behind, sizeof tokenizer->behind);
@@ -206,15 +210,15 @@ enum status tokenizer_fingerprint(struct tokenizer *tokenizer, const struct toke
         fingerprint_add(&fingerprint, tokenizer->shown.bytes, offsets[vocabulary->n_tokens]);
     }
     for (size_t i = 0; i < parts->n_merges; i++) {
-        hash_span(&fingerprint, parts->merges[i].left);
-        hash_span(&fingerprint, parts->merges[i].right);
+        tokenizer_hash_span(&fingerprint, parts->merges[i].left);
+        tokenizer_hash_span(&fingerprint, parts->merges[i].right);
     }
     fingerprint_end(&fingerprint, tokenizer->fingerprint);
     return STATUS_OK;
 }
 
-static enum status check_end(uint32_t id, bool is_added, uint32_t n_tokens, const char *name,
-                             const char *flag, struct error *error) {
+static enum status tokenizer_check_end(uint32_t id, bool is_added, uint32_t n_tokens,
+                                       const char *name, const char *flag, struct error *error) {
     if (id != TOKEN_NONE && id >= n_tokens)
         return error_field(error, STATUS_CORRUPT, name, "%s %u is not in the vocabulary of %u",
                            name, id, n_tokens);
@@ -231,8 +235,8 @@ enum status tokenizer_ends_add(struct tokenizer_ends *ends, uint32_t id, struct 
     return STATUS_OK;
 }
 
-static enum status add_end(struct tokenizer_ends *ends, uint32_t id, uint32_t n_tokens,
-                           struct error *error) {
+static enum status tokenizer_add_end(struct tokenizer_ends *ends, uint32_t id, uint32_t n_tokens,
+                                     struct error *error) {
     if (id >= n_tokens)
         return error_set(error, STATUS_CORRUPT,
                          "token %u is added to every text, but is not in the vocabulary of %u", id,
@@ -244,23 +248,24 @@ enum status tokenizer_set_ends(struct tokenizer *tokenizer, const struct tokeniz
                                struct error *error) {
     tokenizer->bos_id = tokens->bos_id;
     tokenizer->eos_id = tokens->eos_id;
-    TRY(check_end(tokens->bos_id, tokens->add_bos, tokens->n, "bos_token_id", "add_bos_token",
-                  error));
-    TRY(check_end(tokens->eos_id, tokens->add_eos, tokens->n, "eos_token_id", "add_eos_token",
-                  error));
+    TRY(tokenizer_check_end(tokens->bos_id, tokens->add_bos, tokens->n, "bos_token_id",
+                            "add_bos_token", error));
+    TRY(tokenizer_check_end(tokens->eos_id, tokens->add_eos, tokens->n, "eos_token_id",
+                            "add_eos_token", error));
     if (tokens->add_bos)
         TRY(tokenizer_ends_add(&tokenizer->before, tokens->bos_id, error));
     for (uint32_t i = 0; i < tokens->before.n; i++)
-        TRY(add_end(&tokenizer->before, tokens->before.ids[i], tokens->n, error));
+        TRY(tokenizer_add_end(&tokenizer->before, tokens->before.ids[i], tokens->n, error));
     for (uint32_t i = 0; i < tokens->behind.n; i++)
-        TRY(add_end(&tokenizer->behind, tokens->behind.ids[i], tokens->n, error));
+        TRY(tokenizer_add_end(&tokenizer->behind, tokens->behind.ids[i], tokens->n, error));
     return tokens->add_eos ? tokenizer_ends_add(&tokenizer->behind, tokens->eos_id, error)
                            : STATUS_OK;
 }
 
 /* Whether a text may lose more than a normal form does (form C makes nine bytes of Hangul three):
  * then its length says nothing about how many tokens it has. */
-static bool can_shrink(const struct tokenizer *tokenizer, const struct bpe_options *options) {
+static bool tokenizer_can_shrink(const struct tokenizer *tokenizer,
+                                 const struct bpe_options *options) {
     const struct normalizer *normalizer = &tokenizer->normalizer;
     const struct pretokenizer *pretokenizer = &tokenizer->pretokenizer;
     bool shrinks = options->over_chars || options->fuse_unknown;
@@ -281,12 +286,12 @@ static enum status tokenizer_open_build(struct tokenizer *tokenizer, struct toke
                                         struct error *error) {
     tokenizer->kind = &tokenizer_kind_bpe;
     TRY(tokenizer_set_ends(tokenizer, &parts->tokens, error));
-    TRY(fill_vocabulary(tokenizer, parts, error));
+    TRY(tokenizer_fill_vocabulary(tokenizer, parts, error));
     if (tokenizer->vocabulary.n_bytes_max == 0)
         return error_set(error, STATUS_CORRUPT, "all tokens are empty");
-    TRY(fill_merges(tokenizer, parts, error));
-    tokenizer->shrinks = can_shrink(tokenizer, &parts->options);
-    TRY(fill_shown(tokenizer, parts, error));
+    TRY(tokenizer_fill_merges(tokenizer, parts, error));
+    tokenizer->shrinks = tokenizer_can_shrink(tokenizer, &parts->options);
+    TRY(tokenizer_fill_shown(tokenizer, parts, error));
     return tokenizer_fingerprint(tokenizer, parts, error);
 }
 
@@ -318,7 +323,7 @@ enum status tokenizer_build(struct tokenizer_parts *parts, struct tokenizer **to
 }
 
 /* "left right": a merge without a blank has an empty side, which no vocabulary has. */
-static void split_merge(struct span text, struct bpe_merge *merge) {
+static void tokenizer_split_merge(struct span text, struct bpe_merge *merge) {
     const char *blank = text.n > 0 ? memchr(text.bytes, ' ', text.n) : NULL;
     size_t cut = blank ? (size_t)(blank - text.bytes) : text.n;
     merge->left = (struct span){text.bytes, cut};
@@ -326,11 +331,12 @@ static void split_merge(struct span text, struct bpe_merge *merge) {
         (struct span){text.bytes + cut + (blank != NULL), text.n - cut - (blank != NULL)};
 }
 
-static enum status fill_parts(const struct tokenizer_source *source,
-                              const struct pretokenize_name *name, struct bpe_merge *merges,
-                              struct tokenizer_parts *parts, struct error *error) {
+static enum status tokenizer_fill_parts(const struct tokenizer_source *source,
+                                        const struct pretokenize_name *name,
+                                        struct bpe_merge *merges, struct tokenizer_parts *parts,
+                                        struct error *error) {
     for (size_t i = 0; i < source->n_merges; i++)
-        split_merge(source->merges[i], &merges[i]);
+        tokenizer_split_merge(source->merges[i], &merges[i]);
     if (name->is_nfc)
         TRY(normalizer_add(&parts->normalizer, NORMALIZE_NFC, error));
     TRY(decoder_add_byte_level(&parts->decoder, error));
@@ -360,7 +366,7 @@ enum status tokenizer_open(const struct tokenizer_source *source, struct tokeniz
         .n_merges = source->n_merges,
         .options = {.ignores_merges = name->ignores_merges, .unknown_id = TOKEN_NONE},
         .recipe = source->pre};
-    enum status status = fill_parts(source, name, merges, &parts, error);
+    enum status status = tokenizer_fill_parts(source, name, merges, &parts, error);
     if (status == STATUS_OK)
         status = tokenizer_build(&parts, tokenizer, error);
     tokenizer_parts_fini(&parts);

@@ -16,7 +16,7 @@
 #define TIKTOKEN_TOKEN_MAX 256u /* bytes of one token: every way to cut it in two is tried */
 #define QWEN_EXTRAS        205u
 
-static int base64_digit(char c) {
+static int tiktoken_base64_digit(char c) {
     if (c >= 'A' && c <= 'Z')
         return c - 'A';
     if (c >= 'a' && c <= 'z')
@@ -27,7 +27,7 @@ static int base64_digit(char c) {
 }
 
 /* Decodes text with its padding (RFC 4648) into out; false when it is not base64. */
-static bool base64_decode(struct span text, char *out, size_t *n_out) {
+static bool tiktoken_base64_decode(struct span text, char *out, size_t *n_out) {
     size_t n = text.n;
     uint32_t bits = 0;
     unsigned n_bits = 0;
@@ -37,7 +37,7 @@ static bool base64_decode(struct span text, char *out, size_t *n_out) {
     for (int i = 0; i < 2 && text.bytes[n - 1] == '='; i++)
         n--;
     for (size_t i = 0; i < n; i++) {
-        int digit = base64_digit(text.bytes[i]);
+        int digit = tiktoken_base64_digit(text.bytes[i]);
         if (digit < 0)
             return false;
         bits = (bits << 6 | (uint32_t)digit) & 0xffffff;
@@ -51,8 +51,8 @@ static bool base64_decode(struct span text, char *out, size_t *n_out) {
 }
 
 /* One line; the token's bytes go to *blob, which they move on. */
-static enum status read_line(struct span line, char **blob, struct token_table *table,
-                             struct error *error) {
+static enum status tiktoken_read_line(struct span line, char **blob, struct token_table *table,
+                                      struct error *error) {
     size_t n = 0;
     uint64_t rank = 0;
     const char *blank = memchr(line.bytes, ' ', line.n);
@@ -66,15 +66,15 @@ static enum status read_line(struct span line, char **blob, struct token_table *
     }
     if (cut > (TIKTOKEN_TOKEN_MAX + 2) / 3 * 4)
         return error_set(error, STATUS_LIMIT, "a token of more than %u bytes", TIKTOKEN_TOKEN_MAX);
-    if (!base64_decode((struct span){line.bytes, cut}, *blob, &n))
+    if (!tiktoken_base64_decode((struct span){line.bytes, cut}, *blob, &n))
         return error_set(error, STATUS_CORRUPT, "the token is not base64");
     TRY(token_table_put(table, rank, (struct span){*blob, n}, error));
     *blob += n;
     return STATUS_OK;
 }
 
-static enum status read_lines(struct span text, char *blob, struct token_table *table,
-                              struct error *error) {
+static enum status tiktoken_read_lines(struct span text, char *blob, struct token_table *table,
+                                       struct error *error) {
     size_t n_lines = 0;
     for (size_t at = 0; at < text.n;) {
         const char *end = memchr(text.bytes + at, '\n', text.n - at);
@@ -84,7 +84,8 @@ static enum status read_lines(struct span text, char *blob, struct token_table *
         if (line.n > 0 && line.bytes[line.n - 1] == '\r')
             line.n--;
         if (line.n > 0)
-            TRY(error_within(error, read_line(line, &blob, table, error), "line %zu", n_lines));
+            TRY(error_within(error, tiktoken_read_line(line, &blob, table, error), "line %zu",
+                             n_lines));
         at = next;
     }
     for (uint32_t id = 0; id < table->n_tokens; id++)
@@ -94,7 +95,8 @@ static enum status read_lines(struct span text, char *blob, struct token_table *
 }
 
 /* Qwen's special tokens follow the ranks. *names is the caller's. */
-static enum status add_specials(struct token_table *table, char **names, struct error *error) {
+static enum status tiktoken_add_specials(struct token_table *table, char **names,
+                                         struct error *error) {
     static const char *const first[] = {"<|endoftext|>", "<|im_start|>", "<|im_end|>"};
     const size_t name_bytes = 16;
     uint32_t id = table->n_tokens;
@@ -151,9 +153,9 @@ enum status tokenizer_parse_tiktoken(struct span text, const struct tokenizer_ex
     else if (!blob)
         error_set(error, status, "no memory for a vocabulary");
     if (status == STATUS_OK)
-        status = read_lines(text, blob, &table, error);
+        status = tiktoken_read_lines(text, blob, &table, error);
     if (status == STATUS_OK)
-        status = add_specials(&table, &names, error);
+        status = tiktoken_add_specials(&table, &names, error);
     if (status == STATUS_OK)
         status = token_table_add_extras(&table, extras, error);
     if (status == STATUS_OK)

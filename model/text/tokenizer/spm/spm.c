@@ -11,7 +11,7 @@
 /* What a character that is not a piece costs beside the worst score (unigram_model.cc). */
 #define UNKNOWN_PENALTY 10.0f
 
-static bool is_text_kind(uint8_t kind) {
+static bool spm_is_text_kind(uint8_t kind) {
     return kind == TOKEN_NORMAL || kind == TOKEN_USER_DEFINED || kind == TOKEN_UNUSED;
 }
 
@@ -22,12 +22,12 @@ void spm_source_kinds(const struct spm_source *source, uint8_t *into) {
         bool is_cut =
             kind == TOKEN_USER_DEFINED && source->is_cut &&
             !memmem(source->pieces[id].bytes, source->pieces[id].n, SPM_BLANK, SPM_BLANK_N);
-        into[id] = is_text_kind(kind) && !is_cut ? TOKEN_NORMAL : kind;
+        into[id] = spm_is_text_kind(kind) && !is_cut ? TOKEN_NORMAL : kind;
     }
 }
 
 /* Whether a blank stands behind another character. */
-static bool has_blank_inside(struct span piece) {
+static bool spm_has_blank_inside(struct span piece) {
     while (span_begins(piece, SPM_BLANK)) {
         piece.bytes += SPM_BLANK_N;
         piece.n -= SPM_BLANK_N;
@@ -35,7 +35,8 @@ static bool has_blank_inside(struct span piece) {
     return memmem(piece.bytes, piece.n, SPM_BLANK, SPM_BLANK_N) != NULL;
 }
 
-static enum status read_byte(struct spm *spm, struct span piece, uint32_t id, struct error *error) {
+static enum status spm_read_byte(struct spm *spm, struct span piece, uint32_t id,
+                                 struct error *error) {
     int byte = vocabulary_byte_token(piece);
     if (byte < 0)
         return error_set(error, STATUS_CORRUPT, "piece %u is of type BYTE, but spelled \"%.*s\"",
@@ -45,8 +46,8 @@ static enum status read_byte(struct spm *spm, struct span piece, uint32_t id, st
     return STATUS_OK;
 }
 
-static enum status read_piece(struct spm *spm, const struct spm_source *source, uint32_t id,
-                              struct error *error) {
+static enum status spm_read_piece(struct spm *spm, const struct spm_source *source, uint32_t id,
+                                  struct error *error) {
     struct span piece = source->pieces[id];
     uint8_t kind = source->kinds[id];
     spm->kinds[id] = kind;
@@ -58,25 +59,25 @@ static enum status read_piece(struct spm *spm, const struct spm_source *source, 
     if (!isfinite(spm->scores[id]))
         return error_set(error, STATUS_CORRUPT, "the score of piece %u is not a finite number", id);
     if (kind == TOKEN_BYTE)
-        return read_byte(spm, piece, id, error);
+        return spm_read_byte(spm, piece, id, error);
     if (kind == TOKEN_UNKNOWN && spm->unk_id == TOKEN_NONE)
         spm->unk_id = id;
-    if (!is_text_kind(kind))
+    if (!spm_is_text_kind(kind))
         return STATUS_OK;
     spm->has_unused = spm->has_unused || kind == TOKEN_UNUSED;
-    spm->splits_at_blanks = spm->splits_at_blanks && !has_blank_inside(piece);
+    spm->splits_at_blanks = spm->splits_at_blanks && !spm_has_blank_inside(piece);
     return STATUS_OK;
 }
 
-static enum status read_pieces(struct spm *spm, const struct spm_source *source,
-                               struct error *error) {
+static enum status spm_read_pieces(struct spm *spm, const struct spm_source *source,
+                                   struct error *error) {
     float least = FLT_MAX;
     float most = FLT_MIN; /* the least positive number, as in unigram_model.cc */
     spm->unk_id = source->unk_id;
     spm->splits_at_blanks = source->escapes;
     memset(spm->byte_ids, 0xff, sizeof spm->byte_ids); /* TOKEN_NONE */
     for (uint32_t id = 0; id < source->n_pieces; id++) {
-        TRY(read_piece(spm, source, id, error));
+        TRY(spm_read_piece(spm, source, id, error));
         if (source->kinds[id] != TOKEN_NORMAL)
             continue;
         least = fminf(least, source->scores[id]);
@@ -93,8 +94,8 @@ static enum status read_pieces(struct spm *spm, const struct spm_source *source,
 }
 
 /* Pieces of two kinds at most. */
-static enum status build_trie(struct trie *trie, const struct spm_source *source, uint8_t kind,
-                              uint8_t other, struct error *error) {
+static enum status spm_build_trie(struct trie *trie, const struct spm_source *source, uint8_t kind,
+                                  uint8_t other, struct error *error) {
     size_t n_bytes = 0;
     for (uint32_t id = 0; id < source->n_pieces; id++)
         if (source->kinds[id] == kind || source->kinds[id] == other)
@@ -111,11 +112,11 @@ static enum status spm_fill(struct spm *spm, const struct spm_source *source, st
     spm->kinds = malloc((size_t)source->n_pieces + 1);
     if (!spm->scores || !spm->kinds)
         return error_set(error, STATUS_NOMEM, "no memory for %u pieces", source->n_pieces);
-    TRY(read_pieces(spm, source, error));
+    TRY(spm_read_pieces(spm, source, error));
     if (!source->is_cut)
-        TRY(build_trie(&spm->own, source, TOKEN_USER_DEFINED, TOKEN_USER_DEFINED, error));
+        TRY(spm_build_trie(&spm->own, source, TOKEN_USER_DEFINED, TOKEN_USER_DEFINED, error));
     if (source->algorithm == SPM_UNIGRAM)
-        TRY(build_trie(&spm->all, source, TOKEN_NORMAL, TOKEN_USER_DEFINED, error));
+        TRY(spm_build_trie(&spm->all, source, TOKEN_NORMAL, TOKEN_USER_DEFINED, error));
     return spm_charsmap_init(&spm->charsmap, source->charsmap, error);
 }
 

@@ -33,7 +33,7 @@ struct segment {
 };
 
 /* Higher scores have lower keys; no score but NaN, which is refused, has KEY_NONE. */
-static uint32_t score_key(float score) {
+static uint32_t spm_bpe_score_key(float score) {
     uint32_t bits;
     score += 0.0f; /* -0 and 0 are the same score */
     memcpy(&bits, &score, sizeof bits);
@@ -67,12 +67,13 @@ static enum status spm_bpe_reserve(const struct spm_call *call, size_t n) {
     return STATUS_OK;
 }
 
-static struct span symbol_text(const struct segment *segment, const struct spm_symbol *symbol) {
+static struct span spm_bpe_symbol_text(const struct segment *segment,
+                                       const struct spm_symbol *symbol) {
     return (struct span){segment->text.bytes + symbol->at, symbol->n};
 }
 
 /* Looks up the join of the symbol at `at` with the next one. */
-static void look_up(struct segment *segment, uint32_t at) {
+static void spm_bpe_look_up(struct segment *segment, uint32_t at) {
     const struct spm_call *call = segment->call;
     struct spm_symbol *left = &segment->symbols[at];
     left->key = KEY_NONE;
@@ -85,13 +86,13 @@ static void look_up(struct segment *segment, uint32_t at) {
     left->join = vocabulary_find(call->vocabulary, join);
     if (left->join >= call->spm->n_pieces) /* TOKEN_NONE, or a token added behind the pieces */
         return;
-    left->key = score_key(call->spm->scores[left->join]);
+    left->key = spm_bpe_score_key(call->spm->scores[left->join]);
     if (call->spm->kinds[left->join] == TOKEN_UNUSED)
         call->scratch->splits[left->join] =
             (struct spm_split){.round = call->scratch->round, .n_left = left->n};
 }
 
-static uint32_t load_symbols(struct segment *segment) {
+static uint32_t spm_bpe_load_symbols(struct segment *segment) {
     const struct spm *spm = segment->call->spm;
     struct span text = segment->text;
     uint32_t n = 0;
@@ -114,13 +115,13 @@ static uint32_t load_symbols(struct segment *segment) {
 }
 
 static void spm_bpe_push(struct segment *segment, size_t *n_heap, uint32_t at) {
-    look_up(segment, at);
+    spm_bpe_look_up(segment, at);
     uint32_t key = segment->symbols[at].key;
     if (key != KEY_NONE)
         heap_push(segment->call->scratch->heap, n_heap, (uint64_t)key << 32 | at);
 }
 
-static void merge(struct segment *segment) {
+static void spm_bpe_merge(struct segment *segment) {
     uint64_t *heap = segment->call->scratch->heap;
     struct spm_symbol *symbols = segment->symbols;
     size_t n_heap = 0;
@@ -146,7 +147,7 @@ static void merge(struct segment *segment) {
 }
 
 /* Puts out a piece; an unused one as the parts it was joined from, which are shorter each time. */
-static enum status put_whole(const struct spm_call *call, struct span piece, uint32_t id) {
+static enum status spm_bpe_put_whole(const struct spm_call *call, struct span piece, uint32_t id) {
     const struct spm_split *split;
     if (id == TOKEN_NONE)
         id = vocabulary_find(call->vocabulary, piece);
@@ -159,36 +160,37 @@ static enum status put_whole(const struct spm_call *call, struct span piece, uin
         return spm_put(call, piece, id);
     struct span left = {piece.bytes, split->n_left};
     struct span right = {piece.bytes + split->n_left, piece.n - split->n_left};
-    TRY(put_whole(call, left, TOKEN_NONE));
-    return put_whole(call, right, TOKEN_NONE);
+    TRY(spm_bpe_put_whole(call, left, TOKEN_NONE));
+    return spm_bpe_put_whole(call, right, TOKEN_NONE);
 }
 
-static enum status encode_segment(const struct spm_call *call, struct span text) {
+static enum status spm_bpe_encode_segment(const struct spm_call *call, struct span text) {
     TRY(spm_bpe_reserve(call, text.n));
     struct segment segment = {.call = call, .symbols = call->scratch->symbols, .text = text};
     call->scratch->round++;
-    segment.n = load_symbols(&segment);
-    merge(&segment);
+    segment.n = spm_bpe_load_symbols(&segment);
+    spm_bpe_merge(&segment);
     for (uint32_t at = 0; at < segment.n; at = segment.symbols[at].next)
-        TRY(put_whole(call, symbol_text(&segment, &segment.symbols[at]), segment.symbols[at].id));
+        TRY(spm_bpe_put_whole(call, spm_bpe_symbol_text(&segment, &segment.symbols[at]),
+                              segment.symbols[at].id));
     return STATUS_OK;
 }
 
-static bool is_blank_at(struct span text, size_t at) {
+static bool spm_bpe_is_blank_at(struct span text, size_t at) {
     return text.n - at >= SPM_BLANK_N && memcmp(text.bytes + at, SPM_BLANK, SPM_BLANK_N) == 0;
 }
 
 /* Where the word at the text's front ends: before the first blank that is not at its beginning. */
-static size_t word_length(struct span text) {
+static size_t spm_bpe_word_length(struct span text) {
     size_t at = 0;
-    while (at < text.n && is_blank_at(text, at))
+    while (at < text.n && spm_bpe_is_blank_at(text, at))
         at += SPM_BLANK_N;
     for (; at < text.n; at++) {
         const char *blank = memchr(text.bytes + at, SPM_BLANK[0], text.n - at);
         if (!blank)
             return text.n;
         at = (size_t)(blank - text.bytes);
-        if (is_blank_at(text, at))
+        if (spm_bpe_is_blank_at(text, at))
             return at;
     }
     return text.n;
@@ -196,10 +198,10 @@ static size_t word_length(struct span text) {
 
 enum status spm_encode_bpe(const struct spm_call *call, struct span text) {
     if (!call->spm->splits_at_blanks)
-        return text.n == 0 ? STATUS_OK : encode_segment(call, text);
+        return text.n == 0 ? STATUS_OK : spm_bpe_encode_segment(call, text);
     while (text.n > 0) {
-        struct span word = {text.bytes, word_length(text)};
-        TRY(encode_segment(call, word));
+        struct span word = {text.bytes, spm_bpe_word_length(text)};
+        TRY(spm_bpe_encode_segment(call, word));
         text.bytes += word.n;
         text.n -= word.n;
     }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* What the text's first bytes become, and how many they are. */
-static struct span next_part(const struct spm *spm, struct span text, size_t *length) {
+static struct span spm_next_part(const struct spm *spm, struct span text, size_t *length) {
     struct span part;
     if (trie_match(&spm->own, text.bytes, text.n, NULL, NULL, length) != TRIE_NONE)
         return (struct span){text.bytes, *length};
@@ -16,24 +16,24 @@ static struct span next_part(const struct spm *spm, struct span text, size_t *le
     return (struct span){text.bytes, *length};
 }
 
-static void put_blank(const struct spm *spm, struct buf *out) {
+static void spm_put_blank(const struct spm *spm, struct buf *out) {
     buf_puts(out, spm->escapes ? SPM_BLANK : " ");
 }
 
-static void put_part(const struct spm *spm, struct span part, struct buf *out) {
+static void spm_put_part(const struct spm *spm, struct span part, struct buf *out) {
     while (part.n > 0) {
         const char *blank = spm->escapes ? memchr(part.bytes, ' ', part.n) : NULL;
         size_t n = blank ? (size_t)(blank - part.bytes) : part.n;
         buf_append(out, part.bytes, n);
         if (blank)
-            put_blank(spm, out);
+            spm_put_blank(spm, out);
         n += blank ? 1 : 0;
         part.bytes += n;
         part.n -= n;
     }
 }
 
-static void drop_blanks_behind(const struct spm *spm, struct buf *out) {
+static void spm_drop_blanks_behind(const struct spm *spm, struct buf *out) {
     const char *blank = spm->escapes ? SPM_BLANK : " ";
     size_t n = strlen(blank);
     while (out->n >= n && memcmp(out->data + out->n - n, blank, n) == 0)
@@ -46,30 +46,30 @@ enum status spm_normalize(const struct spm *spm, struct spm_scratch *scratch, st
     bool after_blank = spm->squeezes;
     size_t length = 0;
     buf_clear(out);
-    while (spm->squeezes && text.n > 0 && span_is(next_part(spm, text, &length), " ")) {
+    while (spm->squeezes && text.n > 0 && span_is(spm_next_part(spm, text, &length), " ")) {
         text.bytes += length;
         text.n -= length;
     }
     if (text.n == 0)
         return STATUS_OK;
     if (prefix && !spm->suffix)
-        put_blank(spm, out);
+        spm_put_blank(spm, out);
     while (text.n > 0 && !out->failed) {
-        struct span part = next_part(spm, text, &length);
+        struct span part = spm_next_part(spm, text, &length);
         while (after_blank && part.n > 0 && part.bytes[0] == ' ') {
             part.bytes++;
             part.n--;
         }
         if (part.n > 0) {
-            put_part(spm, part, out);
+            spm_put_part(spm, part, out);
             after_blank = spm->squeezes && part.bytes[part.n - 1] == ' ';
         }
         text.bytes += length;
         text.n -= length;
     }
     if (spm->squeezes)
-        drop_blanks_behind(spm, out);
+        spm_drop_blanks_behind(spm, out);
     if (prefix && spm->suffix)
-        put_blank(spm, out);
+        spm_put_blank(spm, out);
     return buf_status(out);
 }

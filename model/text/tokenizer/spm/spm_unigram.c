@@ -26,7 +26,7 @@ static enum status spm_unigram_reserve(struct spm_scratch *scratch, size_t n) {
     return STATUS_OK;
 }
 
-static void offer(struct spm_node *end, double score, uint32_t start, uint32_t id) {
+static void spm_unigram_offer(struct spm_node *end, double score, uint32_t start, uint32_t id) {
     if (end->start != NODE_NONE && score <= (double)end->score)
         return;
     *end = (struct spm_node){.id = id, .score = (float)score, .start = start};
@@ -50,11 +50,12 @@ static size_t spm_unigram_step(const struct spm *spm, struct span text, size_t a
         double score = spm->kinds[id] == TOKEN_USER_DEFINED
                            ? (double)((float)(end - at) * spm->own_score) - 0.1
                            : (double)spm->scores[id];
-        offer(&nodes[end], score + (double)here, (uint32_t)at, id);
+        spm_unigram_offer(&nodes[end], score + (double)here, (uint32_t)at, id);
         is_piece = is_piece || end - at == length;
     }
     if (!is_piece)
-        offer(&nodes[at + length], (double)(spm->unk_score + here), (uint32_t)at, TOKEN_NONE);
+        spm_unigram_offer(&nodes[at + length], (double)(spm->unk_score + here), (uint32_t)at,
+                          TOKEN_NONE);
     return length;
 }
 

@@ -41,7 +41,7 @@ void trie_fini(struct trie *trie) {
     *trie = (struct trie){0};
 }
 
-static struct trie_edge *find_edge(const struct trie *trie, uint32_t node, uint8_t byte) {
+static struct trie_edge *trie_find_edge(const struct trie *trie, uint32_t node, uint8_t byte) {
     uint64_t key = (uint64_t)node << 8 | byte;
     uint32_t at = (uint32_t)mix64(key ^ trie->seed) & (trie->n_slots - 1);
     while (trie->edges[at].child != 0 && trie->edges[at].key != key)
@@ -54,7 +54,7 @@ void trie_add(struct trie *trie, struct span text, uint32_t id) {
     ASSERT(text.n > 0);
     trie->begins[(uint8_t)text.bytes[0]] = true;
     for (size_t i = 0; i < text.n; i++) {
-        struct trie_edge *edge = find_edge(trie, node, (uint8_t)text.bytes[i]);
+        struct trie_edge *edge = trie_find_edge(trie, node, (uint8_t)text.bytes[i]);
         if (edge->child == 0) {
             ASSERT(trie->n_nodes <= trie->n_slots / 2);
             edge->key = (uint64_t)node << 8 | (uint8_t)text.bytes[i];
@@ -68,7 +68,7 @@ void trie_add(struct trie *trie, struct span text, uint32_t id) {
 }
 
 uint32_t trie_step(const struct trie *trie, uint32_t node, uint8_t byte) {
-    return find_edge(trie, node, byte)->child;
+    return trie_find_edge(trie, node, byte)->child;
 }
 
 uint32_t trie_match(const struct trie *trie, const char *text, size_t n, trie_accept *accept,

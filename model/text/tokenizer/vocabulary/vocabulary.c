@@ -7,25 +7,25 @@
 #include <stdlib.h>
 #include <xxhash.h>
 
-static bool is_special(uint8_t kind) {
+static bool vocabulary_is_special(uint8_t kind) {
     return kind == TOKEN_CONTROL || kind == TOKEN_USER_DEFINED || kind == TOKEN_UNKNOWN;
 }
 
-static bool is_between(struct span text, struct span begin, struct span end) {
+static bool vocabulary_is_between(struct span text, struct span begin, struct span end) {
     return text.n > begin.n + end.n && memcmp(text.bytes, begin.bytes, begin.n) == 0 &&
            memcmp(text.bytes + text.n - end.n, end.bytes, end.n) == 0;
 }
 
 uint8_t vocabulary_kind(struct span text, uint8_t kind) {
     /* DeepSeek's bars are U+FF5C. */
-    bool is_marker = is_between(text, SPAN("<|"), SPAN("|>")) ||
-                     is_between(text, SPAN("<\xef\xbd\x9c"), SPAN("\xef\xbd\x9c>"));
+    bool is_marker = vocabulary_is_between(text, SPAN("<|"), SPAN("|>")) ||
+                     vocabulary_is_between(text, SPAN("<\xef\xbd\x9c"), SPAN("\xef\xbd\x9c>"));
     return kind == TOKEN_USER_DEFINED && is_marker ? TOKEN_CONTROL : kind;
 }
 
-static enum status copy_tokens(struct vocabulary *vocabulary, const struct span *tokens,
-                               const uint8_t *kinds, const uint8_t *flags, uint32_t n,
-                               struct error *error) {
+static enum status vocabulary_copy_tokens(struct vocabulary *vocabulary, const struct span *tokens,
+                                          const uint8_t *kinds, const uint8_t *flags, uint32_t n,
+                                          struct error *error) {
     size_t total = 0;
     if (n == 0 || n > VOCABULARY_TOKENS_MAX)
         return error_set(error, STATUS_LIMIT, "a vocabulary of %u tokens; 1 to %u are read", n,
@@ -63,7 +63,7 @@ static enum status copy_tokens(struct vocabulary *vocabulary, const struct span 
 }
 
 /* The slot that holds the token of these bytes, or the empty slot where it would stand. */
-static uint32_t *find_slot(const struct vocabulary *vocabulary, struct span bytes) {
+static uint32_t *vocabulary_find_slot(const struct vocabulary *vocabulary, struct span bytes) {
     uint32_t mask = vocabulary->n_slots - 1;
     uint32_t at = (uint32_t)XXH3_64bits_withSeed(bytes.bytes, bytes.n, vocabulary->seed) & mask;
     for (;; at = (at + 1) & mask) {
@@ -76,7 +76,7 @@ static uint32_t *find_slot(const struct vocabulary *vocabulary, struct span byte
     }
 }
 
-static enum status index_normal(struct vocabulary *vocabulary, struct error *error) {
+static enum status vocabulary_index_normal(struct vocabulary *vocabulary, struct error *error) {
     vocabulary->n_slots = 16;
     while (vocabulary->n_slots < 2 * vocabulary->n_tokens)
         vocabulary->n_slots *= 2;
@@ -89,7 +89,7 @@ static enum status index_normal(struct vocabulary *vocabulary, struct error *err
         struct span bytes = vocabulary_bytes(vocabulary, id);
         if (vocabulary->kinds[id] != TOKEN_NORMAL || bytes.n == 0)
             continue;
-        uint32_t *slot = find_slot(vocabulary, bytes);
+        uint32_t *slot = vocabulary_find_slot(vocabulary, bytes);
         if (*slot != TOKEN_NONE)
             return error_set(error, STATUS_CORRUPT, "tokens %u and %u are the same", *slot, id);
         *slot = id;
@@ -98,22 +98,22 @@ static enum status index_normal(struct vocabulary *vocabulary, struct error *err
         struct span bytes = vocabulary_bytes(vocabulary, id);
         if (vocabulary->kinds[id] != TOKEN_USER_DEFINED || bytes.n == 0)
             continue;
-        uint32_t *slot = find_slot(vocabulary, bytes);
+        uint32_t *slot = vocabulary_find_slot(vocabulary, bytes);
         if (*slot == TOKEN_NONE)
             *slot = id;
     }
     return STATUS_OK;
 }
 
-static enum status index_special(struct vocabulary *vocabulary, struct error *error) {
+static enum status vocabulary_index_special(struct vocabulary *vocabulary, struct error *error) {
     size_t n_bytes = 0;
     for (uint32_t id = 0; id < vocabulary->n_tokens; id++)
-        if (is_special(vocabulary->kinds[id]))
+        if (vocabulary_is_special(vocabulary->kinds[id]))
             n_bytes += vocabulary_bytes(vocabulary, id).n;
     TRY(trie_init(&vocabulary->trie, n_bytes, error));
     for (uint32_t id = 0; id < vocabulary->n_tokens; id++) {
         struct span text = vocabulary_bytes(vocabulary, id);
-        if (!is_special(vocabulary->kinds[id]) || text.n == 0)
+        if (!vocabulary_is_special(vocabulary->kinds[id]) || text.n == 0)
             continue;
         vocabulary->has_user_defined |= vocabulary->kinds[id] == TOKEN_USER_DEFINED;
         trie_add(&vocabulary->trie, text, id);
@@ -125,11 +125,11 @@ enum status vocabulary_init(struct vocabulary *vocabulary, const struct span *to
                             const uint8_t *kinds, const uint8_t *flags, uint32_t n,
                             struct error *error) {
     *vocabulary = (struct vocabulary){0};
-    enum status status = copy_tokens(vocabulary, tokens, kinds, flags, n, error);
+    enum status status = vocabulary_copy_tokens(vocabulary, tokens, kinds, flags, n, error);
     if (status == STATUS_OK)
-        status = index_normal(vocabulary, error);
+        status = vocabulary_index_normal(vocabulary, error);
     if (status == STATUS_OK)
-        status = index_special(vocabulary, error);
+        status = vocabulary_index_special(vocabulary, error);
     if (status != STATUS_OK)
         vocabulary_fini(vocabulary);
     return status;
@@ -153,11 +153,11 @@ void vocabulary_limit(struct vocabulary *vocabulary, uint32_t n) {
 }
 
 uint32_t vocabulary_find(const struct vocabulary *vocabulary, struct span bytes) {
-    uint32_t id = bytes.n == 0 ? TOKEN_NONE : *find_slot(vocabulary, bytes);
+    uint32_t id = bytes.n == 0 ? TOKEN_NONE : *vocabulary_find_slot(vocabulary, bytes);
     return id < vocabulary->n_tokens ? id : TOKEN_NONE;
 }
 
-static bool accept_known(const void *context, uint32_t id) {
+static bool vocabulary_accept_known(const void *context, uint32_t id) {
     const struct vocabulary *vocabulary = context;
     return id < vocabulary->n_tokens;
 }
@@ -166,25 +166,26 @@ uint32_t vocabulary_find_special(const struct vocabulary *vocabulary, struct spa
     size_t length;
     if (text.n == 0)
         return TOKEN_NONE;
-    uint32_t id =
-        trie_match(&vocabulary->trie, text.bytes, text.n, accept_known, vocabulary, &length);
+    uint32_t id = trie_match(&vocabulary->trie, text.bytes, text.n, vocabulary_accept_known,
+                             vocabulary, &length);
     return id != TOKEN_NONE && length == text.n ? id : TOKEN_NONE;
 }
 
-static bool accept_all(const void *context, uint32_t id) {
+static bool vocabulary_accept_all(const void *context, uint32_t id) {
     const struct vocabulary *vocabulary = context;
-    return accept_known(context, id) && !(vocabulary->flags[id] & TOKEN_NORMALIZED);
+    return vocabulary_accept_known(context, id) && !(vocabulary->flags[id] & TOKEN_NORMALIZED);
 }
 
-static bool accept_user_defined(const void *context, uint32_t id) {
+static bool vocabulary_accept_user_defined(const void *context, uint32_t id) {
     const struct vocabulary *vocabulary = context;
-    return vocabulary->kinds[id] == TOKEN_USER_DEFINED && accept_all(context, id);
+    return vocabulary->kinds[id] == TOKEN_USER_DEFINED && vocabulary_accept_all(context, id);
 }
 
 uint32_t vocabulary_match_special(const struct vocabulary *vocabulary, const char *text, size_t n,
                                   bool control, size_t *length) {
-    return trie_match(&vocabulary->trie, text, n, control ? accept_all : accept_user_defined,
-                      vocabulary, length);
+    return trie_match(&vocabulary->trie, text, n,
+                      control ? vocabulary_accept_all : vocabulary_accept_user_defined, vocabulary,
+                      length);
 }
 
 uint32_t vocabulary_match_beyond(const struct vocabulary *vocabulary, const char *text, size_t n) {
@@ -192,7 +193,7 @@ uint32_t vocabulary_match_beyond(const struct vocabulary *vocabulary, const char
     if (vocabulary->n_tokens == vocabulary->n_listed)
         return TOKEN_NONE;
     uint32_t id = trie_match(&vocabulary->trie, text, n, NULL, NULL, &length);
-    return accept_known(vocabulary, id) ? TOKEN_NONE : id;
+    return vocabulary_accept_known(vocabulary, id) ? TOKEN_NONE : id;
 }
 
 int vocabulary_byte_token(struct span text) {

@@ -8,12 +8,12 @@
 
 #include <math.h>
 
-static enum status too_big(struct jinja_run *run) {
+static enum status jinja_too_big(struct jinja_run *run) {
     return jinja_fail(run, STATUS_LIMIT, "a number has more than 64 bits");
 }
 
-static enum status integer_power(struct jinja_run *run, int64_t base, int64_t exponent,
-                                 struct jinja_value *value) {
+static enum status jinja_integer_power(struct jinja_run *run, int64_t base, int64_t exponent,
+                                       struct jinja_value *value) {
     int64_t result = 1;
     if (exponent < 0) {
         if (base == 0)
@@ -24,23 +24,23 @@ static enum status integer_power(struct jinja_run *run, int64_t base, int64_t ex
     /* 64 rounds at most: what does not fit is refused at the first product that does not. */
     for (; exponent > 0; exponent >>= 1) {
         if ((exponent & 1) && __builtin_mul_overflow(result, base, &result))
-            return too_big(run);
+            return jinja_too_big(run);
         if (exponent > 1 && __builtin_mul_overflow(base, base, &base))
-            return too_big(run);
+            return jinja_too_big(run);
     }
     *value = jinja_int(result);
     return STATUS_OK;
 }
 
 /* Quotients are rounded down, and remainders have the divisor's sign. */
-static enum status integer_divide(struct jinja_run *run, enum jinja_op op, int64_t a, int64_t b,
-                                  struct jinja_value *value) {
+static enum status jinja_integer_divide(struct jinja_run *run, enum jinja_op op, int64_t a,
+                                        int64_t b, struct jinja_value *value) {
     if (b == 0)
         return jinja_fail(run, STATUS_INVALID, "a division by zero");
     if (b == -1) { /* INT64_MIN / -1 overflows */
         int64_t negated;
         if (__builtin_sub_overflow((int64_t)0, a, &negated) && op == JINJA_FLOORDIV)
-            return too_big(run);
+            return jinja_too_big(run);
         *value = jinja_int(op == JINJA_FLOORDIV ? negated : 0);
         return STATUS_OK;
     }
@@ -54,8 +54,8 @@ static enum status integer_divide(struct jinja_run *run, enum jinja_op op, int64
     return STATUS_OK;
 }
 
-static enum status arith_integers(struct jinja_run *run, enum jinja_op op, int64_t a, int64_t b,
-                                  struct jinja_value *value) {
+static enum status jinja_arith_integers(struct jinja_run *run, enum jinja_op op, int64_t a,
+                                        int64_t b, struct jinja_value *value) {
     int64_t result;
     bool overflows;
     switch (op) {
@@ -69,23 +69,23 @@ static enum status arith_integers(struct jinja_run *run, enum jinja_op op, int64
         overflows = __builtin_mul_overflow(a, b, &result);
         break;
     case JINJA_POW:
-        return integer_power(run, a, b, value);
+        return jinja_integer_power(run, a, b, value);
     case JINJA_DIV:
         if (b == 0)
             return jinja_fail(run, STATUS_INVALID, "a division by zero");
         *value = jinja_float((double)a / (double)b);
         return STATUS_OK;
     default:
-        return integer_divide(run, op, a, b, value);
+        return jinja_integer_divide(run, op, a, b, value);
     }
     if (overflows)
-        return too_big(run);
+        return jinja_too_big(run);
     *value = jinja_int(result);
     return STATUS_OK;
 }
 
-static enum status arith_floats(struct jinja_run *run, enum jinja_op op, double a, double b,
-                                struct jinja_value *value) {
+static enum status jinja_arith_floats(struct jinja_run *run, enum jinja_op op, double a, double b,
+                                      struct jinja_value *value) {
     double rest;
     if (b == 0 && (op == JINJA_DIV || op == JINJA_FLOORDIV || op == JINJA_MOD))
         return jinja_fail(run, STATUS_INVALID, "a division by zero");
@@ -115,8 +115,8 @@ static enum status arith_floats(struct jinja_run *run, enum jinja_op op, double 
     return STATUS_OK;
 }
 
-static enum status add_strings(struct jinja_run *run, struct jinja_value a, struct jinja_value b,
-                               struct jinja_value *value) {
+static enum status jinja_add_strings(struct jinja_run *run, struct jinja_value a,
+                                     struct jinja_value b, struct jinja_value *value) {
     struct jinja_text text = {0};
     bool is_safe = a.is_safe || b.is_safe;
     for (unsigned i = 0; i < 2; i++) {
@@ -131,8 +131,8 @@ static enum status add_strings(struct jinja_run *run, struct jinja_value a, stru
     return STATUS_OK;
 }
 
-static enum status add_lists(struct jinja_run *run, struct jinja_value a, struct jinja_value b,
-                             struct jinja_value *value) {
+static enum status jinja_add_lists(struct jinja_run *run, struct jinja_value a,
+                                   struct jinja_value b, struct jinja_value *value) {
     struct jinja_list *list;
     TRY(jinja_list_new(run, a.list->n + b.list->n, &list));
     TRY(jinja_list_push_all(run, list, a.list->items, a.list->n));
@@ -141,12 +141,12 @@ static enum status add_lists(struct jinja_run *run, struct jinja_value a, struct
     return STATUS_OK;
 }
 
-static bool is_sequence(struct jinja_value value) {
+static bool jinja_is_sequence(struct jinja_value value) {
     return value.kind == JINJA_STRING || value.kind == JINJA_LIST || value.kind == JINJA_TUPLE;
 }
 
-static enum status repeat(struct jinja_run *run, struct jinja_value sequence, int64_t times,
-                          struct jinja_value *value) {
+static enum status jinja_repeat(struct jinja_run *run, struct jinja_value sequence, int64_t times,
+                                struct jinja_value *value) {
     struct jinja_text text = {0};
     struct jinja_list *list;
     if (jinja_is_string(sequence)) {
@@ -170,23 +170,23 @@ static enum status repeat(struct jinja_run *run, struct jinja_value sequence, in
 enum status jinja_arith(struct jinja_run *run, enum jinja_op op, struct jinja_value a,
                         struct jinja_value b, struct jinja_value *value) {
     if (jinja_is_integral(a) && jinja_is_integral(b)) {
-        TRY(arith_integers(run, op, jinja_integer(a), jinja_integer(b), value));
+        TRY(jinja_arith_integers(run, op, jinja_integer(a), jinja_integer(b), value));
         value->is_plain = a.is_plain || b.is_plain;
         return STATUS_OK;
     }
     if (jinja_is_number(a) && jinja_is_number(b)) {
-        TRY(arith_floats(run, op, jinja_double(a), jinja_double(b), value));
+        TRY(jinja_arith_floats(run, op, jinja_double(a), jinja_double(b), value));
         value->is_plain = a.is_plain || b.is_plain;
         return STATUS_OK;
     }
     if (op == JINJA_ADD && jinja_is_string(a) && jinja_is_string(b))
-        return add_strings(run, a, b, value);
-    if (op == JINJA_ADD && a.kind == b.kind && is_sequence(a))
-        return add_lists(run, a, b, value);
-    if (op == JINJA_MUL && is_sequence(a) && jinja_is_integral(b))
-        return repeat(run, a, jinja_integer(b), value);
-    if (op == JINJA_MUL && is_sequence(b) && jinja_is_integral(a))
-        return repeat(run, b, jinja_integer(a), value);
+        return jinja_add_strings(run, a, b, value);
+    if (op == JINJA_ADD && a.kind == b.kind && jinja_is_sequence(a))
+        return jinja_add_lists(run, a, b, value);
+    if (op == JINJA_MUL && jinja_is_sequence(a) && jinja_is_integral(b))
+        return jinja_repeat(run, a, jinja_integer(b), value);
+    if (op == JINJA_MUL && jinja_is_sequence(b) && jinja_is_integral(a))
+        return jinja_repeat(run, b, jinja_integer(a), value);
     struct jinja_value missing = a.kind == JINJA_UNDEFINED ? a : b;
     if (missing.kind == JINJA_UNDEFINED)
         return jinja_fail_undefined(run, missing);

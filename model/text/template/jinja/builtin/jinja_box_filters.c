@@ -10,8 +10,8 @@
 
 #include <string.h>
 
-static enum status copy_items(struct jinja_run *run, struct jinja_value self,
-                              struct jinja_list **list) {
+static enum status jinja_copy_items(struct jinja_run *run, struct jinja_value self,
+                                    struct jinja_list **list) {
     const struct jinja_list *items;
     TRY(jinja_items_of(run, self, &items));
     return jinja_list_of(run, items->items, items->n, list);
@@ -19,7 +19,7 @@ static enum status copy_items(struct jinja_run *run, struct jinja_value self,
 
 JINJA_BUILTIN(to_list) {
     struct jinja_list *list;
-    TRY(copy_items(run, self, &list));
+    TRY(jinja_copy_items(run, self, &list));
     *value = jinja_list_value(JINJA_LIST, list);
     return STATUS_OK;
 }
@@ -45,7 +45,7 @@ JINJA_BUILTIN(last) {
 JINJA_BUILTIN(reverse) {
     struct jinja_list *list;
     struct jinja_text text = {0};
-    TRY(copy_items(run, self, &list));
+    TRY(jinja_copy_items(run, self, &list));
     jinja_list_reverse(list);
     *value = jinja_list_value(JINJA_ITERATOR, list);
     if (!jinja_is_string(self))
@@ -69,9 +69,9 @@ JINJA_BUILTIN(items) {
 /* ---- order ---- */
 
 /* What an item is compared by: itself or an attribute, strings without their case. */
-static enum status key_of(struct jinja_run *run, struct jinja_value item,
-                          struct jinja_value attribute, bool case_sensitive,
-                          struct jinja_value *key) {
+static enum status jinja_sort_key_of(struct jinja_run *run, struct jinja_value item,
+                                     struct jinja_value attribute, bool case_sensitive,
+                                     struct jinja_value *key) {
     *key = item;
     if (jinja_is_some(attribute))
         TRY(jinja_get_path(run, item, attribute, key));
@@ -80,15 +80,15 @@ static enum status key_of(struct jinja_run *run, struct jinja_value item,
     return STATUS_OK;
 }
 
-static enum status sort_by(struct jinja_run *run, struct jinja_list *list,
-                           struct jinja_value attribute, bool case_sensitive, bool reverse) {
+static enum status jinja_sort_by(struct jinja_run *run, struct jinja_list *list,
+                                 struct jinja_value attribute, bool case_sensitive, bool reverse) {
     struct jinja_value *keys;
     struct jinja_value *sorted;
     size_t *order;
     TRY(jinja_alloc(run, list->n, sizeof *keys, &keys));
     TRY(jinja_alloc(run, list->n, sizeof *sorted, &sorted));
     for (size_t i = 0; i < list->n; i++)
-        TRY(key_of(run, list->items[i], attribute, case_sensitive, &keys[i]));
+        TRY(jinja_sort_key_of(run, list->items[i], attribute, case_sensitive, &keys[i]));
     TRY(jinja_sort(run, keys, list->n, reverse, &order));
     for (size_t i = 0; i < list->n; i++)
         sorted[i] = list->items[order[i]];
@@ -98,8 +98,8 @@ static enum status sort_by(struct jinja_run *run, struct jinja_list *list,
 
 JINJA_BUILTIN(sort) {
     struct jinja_list *list;
-    TRY(copy_items(run, self, &list));
-    TRY(sort_by(run, list, bound[2], jinja_true(bound[1]), jinja_true(bound[0])));
+    TRY(jinja_copy_items(run, self, &list));
+    TRY(jinja_sort_by(run, list, bound[2], jinja_true(bound[1]), jinja_true(bound[0])));
     *value = jinja_list_value(JINJA_LIST, list);
     return STATUS_OK;
 }
@@ -108,12 +108,13 @@ JINJA_BUILTIN(dictsort) {
     if (self.kind != JINJA_DICT)
         return jinja_fail_kind(run, "dictsort takes a dict", self);
     TRY(jinja_dict_items(run, self.dict, JINJA_LIST, value));
-    return sort_by(run, value->list, jinja_int(jinja_is_text(bound[1], "value")),
-                   jinja_true(bound[0]), jinja_true(bound[2]));
+    return jinja_sort_by(run, value->list, jinja_int(jinja_is_text(bound[1], "value")),
+                         jinja_true(bound[0]), jinja_true(bound[2]));
 }
 
-static enum status extreme(struct jinja_run *run, struct jinja_value self,
-                           const struct jinja_value *bound, int sign, struct jinja_value *value) {
+static enum status jinja_extreme(struct jinja_run *run, struct jinja_value self,
+                                 const struct jinja_value *bound, int sign,
+                                 struct jinja_value *value) {
     const struct jinja_list *items;
     struct jinja_value best = {0};
     TRY(jinja_items_of(run, self, &items));
@@ -121,7 +122,7 @@ static enum status extreme(struct jinja_run *run, struct jinja_value self,
     for (size_t i = 0; i < items->n; i++) {
         struct jinja_value key;
         int order = 1;
-        TRY(key_of(run, items->items[i], bound[1], jinja_true(bound[0]), &key));
+        TRY(jinja_sort_key_of(run, items->items[i], bound[1], jinja_true(bound[0]), &key));
         if (i > 0)
             TRY(jinja_order(run, key, best, &order));
         if (i > 0 && order * sign <= 0)
@@ -133,11 +134,11 @@ static enum status extreme(struct jinja_run *run, struct jinja_value self,
 }
 
 JINJA_BUILTIN(minimum) {
-    return extreme(run, self, bound, -1, value);
+    return jinja_extreme(run, self, bound, -1, value);
 }
 
 JINJA_BUILTIN(maximum) {
-    return extreme(run, self, bound, 1, value);
+    return jinja_extreme(run, self, bound, 1, value);
 }
 
 JINJA_BUILTIN(unique) {
@@ -150,7 +151,7 @@ JINJA_BUILTIN(unique) {
     for (size_t i = 0; i < items->n; i++) {
         struct jinja_value key;
         bool found;
-        TRY(key_of(run, items->items[i], bound[1], jinja_true(bound[0]), &key));
+        TRY(jinja_sort_key_of(run, items->items[i], bound[1], jinja_true(bound[0]), &key));
         if (key.kind == JINJA_LIST || key.kind == JINJA_DICT)
             return jinja_fail(run, STATUS_INVALID, "%s cannot be a key", jinja_type_name(key));
         TRY(jinja_contains(run, jinja_list_value(JINJA_LIST, seen), key, &found));

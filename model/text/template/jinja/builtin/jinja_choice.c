@@ -19,14 +19,15 @@ JINJA_BUILTIN(use_default) {
 }
 
 /* The arguments behind the first n. */
-static struct jinja_args rest_of(const struct jinja_args *args, size_t n) {
+static struct jinja_args jinja_arguments_behind(const struct jinja_args *args, size_t n) {
     struct jinja_args rest = *args;
     rest.values += n;
     rest.n -= n;
     return rest;
 }
 
-static enum status name_of(struct jinja_run *run, struct jinja_value name, const char **copy) {
+static enum status jinja_test_name_of(struct jinja_run *run, struct jinja_value name,
+                                      const char **copy) {
     if (!jinja_is_string(name))
         return jinja_fail(run, STATUS_INVALID, "the name of a filter or test is not a string");
     *copy = arena_copy(&run->arena, name.string->bytes, name.string->n);
@@ -34,8 +35,8 @@ static enum status name_of(struct jinja_run *run, struct jinja_value name, const
 }
 
 /* map(attribute=..., default=...) */
-static enum status map_attribute(struct jinja_run *run, const struct jinja_list *items,
-                                 const struct jinja_args *args, struct jinja_list *list) {
+static enum status jinja_map_attribute(struct jinja_run *run, const struct jinja_list *items,
+                                       const struct jinja_args *args, struct jinja_list *list) {
     struct jinja_value attribute = {0};
     struct jinja_value otherwise = {0};
     for (size_t i = 0; i < args->n_named; i++) {
@@ -70,12 +71,12 @@ JINJA_BUILTIN(map) {
         return STATUS_OK;
     TRY(jinja_items_of(run, self, &items));
     if (args->n == 0)
-        return map_attribute(run, items, args, list);
-    TRY(name_of(run, args->values[0], &name));
+        return jinja_map_attribute(run, items, args, list);
+    TRY(jinja_test_name_of(run, args->values[0], &name));
     const struct jinja_builtin *filter = jinja_find_filter(name);
     if (!filter)
         return jinja_fail(run, STATUS_UNSUPPORTED, "unknown filter \"%.96s\"", name);
-    struct jinja_args rest = rest_of(args, 1);
+    struct jinja_args rest = jinja_arguments_behind(args, 1);
     for (size_t i = 0; i < items->n; i++) {
         struct jinja_value item;
         TRY(jinja_invoke(run, filter, items->items[i], &rest, &item));
@@ -86,9 +87,9 @@ JINJA_BUILTIN(map) {
 
 /* Keeps the items for which a test, or else their truth, is `wanted`; of the items themselves or of
  * an attribute, which is then the first argument. */
-static enum status jinja_choice_choose(struct jinja_run *run, struct jinja_value self,
-                                       const struct jinja_args *args, bool by_attribute,
-                                       bool wanted, struct jinja_value *value) {
+static enum status jinja_select_items(struct jinja_run *run, struct jinja_value self,
+                                      const struct jinja_args *args, bool by_attribute, bool wanted,
+                                      struct jinja_value *value) {
     const struct jinja_list *items;
     struct jinja_list *list;
     const struct jinja_builtin *test = NULL;
@@ -101,12 +102,12 @@ static enum status jinja_choice_choose(struct jinja_run *run, struct jinja_value
         return jinja_fail(run, STATUS_INVALID, "an attribute's name is missing");
     if (args->n > at) {
         const char *name;
-        TRY(name_of(run, args->values[at], &name));
+        TRY(jinja_test_name_of(run, args->values[at], &name));
         test = jinja_find_test(name);
         if (!test)
             return jinja_fail(run, STATUS_UNSUPPORTED, "unknown test \"%.96s\"", name);
     }
-    struct jinja_args rest = rest_of(args, args->n > at ? at + 1 : at);
+    struct jinja_args rest = jinja_arguments_behind(args, args->n > at ? at + 1 : at);
     TRY(jinja_items_of(run, self, &items));
     for (size_t i = 0; i < items->n; i++) {
         struct jinja_value item = items->items[i];
@@ -123,7 +124,7 @@ static enum status jinja_choice_choose(struct jinja_run *run, struct jinja_value
 
 #define CHOOSE(name, by_attribute, wanted)                                                         \
     JINJA_BUILTIN(name) {                                                                          \
-        return jinja_choice_choose(run, self, args, by_attribute, wanted, value);                  \
+        return jinja_select_items(run, self, args, by_attribute, wanted, value);                   \
     }
 CHOOSE(select_items, false, true)
 CHOOSE(reject_items, false, false)

@@ -23,11 +23,11 @@ struct jinja_format_field {
     char type;         /* 0: as str() */
 };
 
-static enum status broken(struct jinja_run *run) {
+static enum status jinja_format_broken(struct jinja_run *run) {
     return jinja_fail(run, STATUS_INVALID, "a format is broken");
 }
 
-static size_t read_number(const char *bytes, size_t n, size_t at, int64_t *number) {
+static size_t jinja_format_read_number(const char *bytes, size_t n, size_t at, int64_t *number) {
     *number = 0;
     for (; at < n && bytes[at] >= '0' && bytes[at] <= '9'; at++)
         if (*number <= WIDTH_MAX)
@@ -36,8 +36,9 @@ static size_t read_number(const char *bytes, size_t n, size_t at, int64_t *numbe
 }
 
 /* Digits with the field's sign, commas and decimals, NUL-terminated. */
-static enum status write_number(struct jinja_run *run, const struct jinja_format_field *field,
-                                struct jinja_value value, char digits[420]) {
+static enum status jinja_format_write_number(struct jinja_run *run,
+                                             const struct jinja_format_field *field,
+                                             struct jinja_value value, char digits[420]) {
     char plain[400];
     char type = field->type;
     if (value.kind == JINJA_FLOAT || type == 'f' || type == 'F') {
@@ -72,9 +73,9 @@ static enum status write_number(struct jinja_run *run, const struct jinja_format
 }
 
 /* Text in its field; precision cuts it. */
-static enum status put_field(struct jinja_run *run, struct jinja_text *text,
-                             const struct jinja_format_field *field,
-                             const struct jinja_string *string, char align) {
+static enum status jinja_format_put_field(struct jinja_run *run, struct jinja_text *text,
+                                          const struct jinja_format_field *field,
+                                          const struct jinja_string *string, char align) {
     size_t n;
     size_t end = string->n;
     int64_t left = 0;
@@ -97,8 +98,9 @@ static enum status put_field(struct jinja_run *run, struct jinja_text *text,
     return STATUS_OK;
 }
 
-static enum status put_formatted(struct jinja_run *run, struct jinja_text *text,
-                                 const struct jinja_format_field *field, struct jinja_value value) {
+static enum status jinja_format_put_formatted(struct jinja_run *run, struct jinja_text *text,
+                                              const struct jinja_format_field *field,
+                                              struct jinja_value value) {
     bool is_text = field->type == 0 || field->type == 's' || field->type == 'r';
     struct jinja_string string = {0};
     char digits[420];
@@ -108,12 +110,13 @@ static enum status put_formatted(struct jinja_run *run, struct jinja_text *text,
                      (field->sign || field->thousands))) {
         if (!jinja_is_number(value))
             return jinja_fail_kind(run, "a format needs a number", value);
-        TRY(write_number(run, field, value, digits));
+        TRY(jinja_format_write_number(run, field, value, digits));
         string =
             (struct jinja_string){.bytes = digits, .n = strlen(digits), .is_plain = value.is_plain};
         struct jinja_format_field whole = *field;
         whole.precision = -1;
-        return put_field(run, text, &whole, &string, field->align ? field->align : '>');
+        return jinja_format_put_field(run, text, &whole, &string,
+                                      field->align ? field->align : '>');
     }
     struct jinja_text written = {0};
     char align = field->align ? field->align
@@ -124,12 +127,12 @@ static enum status put_formatted(struct jinja_run *run, struct jinja_text *text,
     else
         TRY(jinja_put_value(run, &written, value));
     TRY(jinja_text_done(run, &written, &value));
-    return put_field(run, text, field, value.string, align);
+    return jinja_format_put_field(run, text, field, value.string, align);
 }
 
 /* [[fill]align][sign][0][width][,][.precision][type] */
-static enum status read_spec(struct jinja_run *run, struct span spec,
-                             struct jinja_format_field *field) {
+static enum status jinja_format_read_spec(struct jinja_run *run, struct span spec,
+                                          struct jinja_format_field *field) {
     size_t at = 0;
     size_t fill = spec.n > 0 ? jinja_char_size(spec.bytes) : 0;
     *field = (struct jinja_format_field){.fill = {.bytes = " ", .n = 1}, .precision = -1};
@@ -148,13 +151,13 @@ static enum status read_spec(struct jinja_run *run, struct span spec,
         field->align = '=';
         field->fill = (struct jinja_string){.bytes = "0", .n = 1};
     }
-    at = read_number(spec.bytes, spec.n, at, &field->width);
+    at = jinja_format_read_number(spec.bytes, spec.n, at, &field->width);
     if (at < spec.n && spec.bytes[at] == ',') {
         field->thousands = true;
         at++;
     }
     if (at < spec.n && spec.bytes[at] == '.')
-        at = read_number(spec.bytes, spec.n, at + 1, &field->precision);
+        at = jinja_format_read_number(spec.bytes, spec.n, at + 1, &field->precision);
     if (at < spec.n)
         field->type = spec.bytes[at++];
     if (at < spec.n || (field->type && !strchr("sdfFxX", field->type)))
@@ -163,12 +166,13 @@ static enum status read_spec(struct jinja_run *run, struct span spec,
 }
 
 /* The value that `{name}`, `{0}` or `{}` names. */
-static enum status find_value(struct jinja_run *run, const struct jinja_args *args,
-                              struct span name, size_t *next, struct jinja_value *value) {
+static enum status jinja_format_find_value(struct jinja_run *run, const struct jinja_args *args,
+                                           struct span name, size_t *next,
+                                           struct jinja_value *value) {
     int64_t index = 0;
     if (name.n == 0) {
         index = (int64_t)(*next)++;
-    } else if (read_number(name.bytes, name.n, 0, &index) != name.n) {
+    } else if (jinja_format_read_number(name.bytes, name.n, 0, &index) != name.n) {
         for (size_t i = 0; i < args->n_named; i++) {
             if (!span_is(name, args->named[i].name))
                 continue;
@@ -184,8 +188,9 @@ static enum status find_value(struct jinja_run *run, const struct jinja_args *ar
     return STATUS_OK;
 }
 
-static enum status put_braces(struct jinja_run *run, struct jinja_text *text, struct span inside,
-                              const struct jinja_args *args, size_t *next) {
+static enum status jinja_format_put_braces(struct jinja_run *run, struct jinja_text *text,
+                                           struct span inside, const struct jinja_args *args,
+                                           size_t *next) {
     struct jinja_format_field field;
     struct jinja_value value = {0};
     const char *colon = inside.n ? memchr(inside.bytes, ':', inside.n) : NULL;
@@ -194,11 +199,11 @@ static enum status put_braces(struct jinja_run *run, struct jinja_text *text, st
     bool is_repr = name.n >= 2 && memcmp(name.bytes + name.n - 2, "!r", 2) == 0;
     if (is_repr || (name.n >= 2 && memcmp(name.bytes + name.n - 2, "!s", 2) == 0))
         name.n -= 2;
-    TRY(find_value(run, args, name, next, &value));
-    TRY(read_spec(run, spec, &field));
+    TRY(jinja_format_find_value(run, args, name, next, &value));
+    TRY(jinja_format_read_spec(run, spec, &field));
     if (is_repr)
         field.type = 'r';
-    return put_formatted(run, text, &field, value);
+    return jinja_format_put_formatted(run, text, &field, value);
 }
 
 enum status jinja_format_method(struct jinja_run *run, struct jinja_value self,
@@ -217,12 +222,13 @@ enum status jinja_format_method(struct jinja_run *run, struct jinja_value self,
         } else if (c == '{') {
             const char *end = memchr(format->bytes + at, '}', format->n - at);
             if (!end)
-                return broken(run);
+                return jinja_format_broken(run);
             size_t n = (size_t)(end - format->bytes) - at - 1;
-            TRY(put_braces(run, &text, (struct span){format->bytes + at + 1, n}, args, &next));
+            TRY(jinja_format_put_braces(run, &text, (struct span){format->bytes + at + 1, n}, args,
+                                        &next));
             at += n + 2;
         } else if (c == '}') {
-            return broken(run);
+            return jinja_format_broken(run);
         } else {
             size_t from = at;
             while (at < format->n && format->bytes[at] != '{' && format->bytes[at] != '}')

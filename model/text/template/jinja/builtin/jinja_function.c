@@ -66,8 +66,8 @@ JINJA_BUILTIN(range) {
 }
 
 /* dict(...) and namespace(...): of another dict, of pairs, of names. */
-static enum status make_dict(struct jinja_run *run, const struct jinja_args *args,
-                             struct jinja_dict **dict) {
+static enum status jinja_make_dict(struct jinja_run *run, const struct jinja_args *args,
+                                   struct jinja_dict **dict) {
     TRY(jinja_dict_new(run, 0, dict));
     if (args->n > 1)
         return jinja_fail(run, STATUS_INVALID, "dict takes one argument, not %zu", args->n);
@@ -96,7 +96,7 @@ static enum status make_dict(struct jinja_run *run, const struct jinja_args *arg
 
 JINJA_BUILTIN(dict) {
     struct jinja_dict *made;
-    TRY(make_dict(run, args, &made));
+    TRY(jinja_make_dict(run, args, &made));
     *value = (struct jinja_value){.kind = JINJA_DICT, .dict = made};
     return STATUS_OK;
 }

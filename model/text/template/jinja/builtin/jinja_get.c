@@ -13,8 +13,8 @@
 #include <string.h>
 
 /* A NUL-terminated copy of a name, for messages. */
-static enum status undefined_of(struct jinja_run *run, struct span name,
-                                struct jinja_value *value) {
+static enum status jinja_undefined_of(struct jinja_run *run, struct span name,
+                                      struct jinja_value *value) {
     char *copy;
     size_t n = name.n < 96 ? name.n : 96;
     TRY(jinja_alloc(run, n + 1, 1, &copy));
@@ -23,8 +23,8 @@ static enum status undefined_of(struct jinja_run *run, struct span name,
     return STATUS_OK;
 }
 
-static enum status get_method(struct jinja_run *run, struct jinja_value object, struct span name,
-                              struct jinja_value *value) {
+static enum status jinja_get_method(struct jinja_run *run, struct jinja_value object,
+                                    struct span name, struct jinja_value *value) {
     const struct jinja_builtin *builtin = jinja_find_method(object.kind, name);
     struct jinja_method *method;
     *value = (struct jinja_value){0};
@@ -37,7 +37,7 @@ static enum status get_method(struct jinja_run *run, struct jinja_value object, 
 }
 
 /* ABSENT for an unknown name. */
-static struct jinja_value get_loop(const struct jinja_loop *loop, struct span name) {
+static struct jinja_value jinja_get_loop(const struct jinja_loop *loop, struct span name) {
     size_t n = loop->items->n;
     size_t index = loop->index;
     if (span_is(name, "index"))
@@ -71,29 +71,29 @@ enum status jinja_get_attr(struct jinja_run *run, struct jinja_value object, str
         return jinja_fail_undefined(run, object);
     if (object.kind == JINJA_NAMESPACE) {
         TRY(jinja_dict_get_name(run, object.dict, name, value));
-        return jinja_given(*value) ? STATUS_OK : undefined_of(run, name, value);
+        return jinja_given(*value) ? STATUS_OK : jinja_undefined_of(run, name, value);
     }
     if (object.kind == JINJA_LOOP) {
-        *value = get_loop(object.loop, name);
+        *value = jinja_get_loop(object.loop, name);
         if (jinja_given(*value))
             return STATUS_OK;
     }
-    TRY(get_method(run, object, name, value));
+    TRY(jinja_get_method(run, object, name, value));
     if (!jinja_given(*value) && object.kind == JINJA_DICT)
         TRY(jinja_dict_get_name(run, object.dict, name, value));
-    return jinja_given(*value) ? STATUS_OK : undefined_of(run, name, value);
+    return jinja_given(*value) ? STATUS_OK : jinja_undefined_of(run, name, value);
 }
 
 /* Offset of character `index`; the string has at least as many. */
-static size_t offset_of(const struct jinja_string *string, size_t index) {
+static size_t jinja_offset_of(const struct jinja_string *string, size_t index) {
     size_t at = 0;
     while (index-- > 0)
         at += jinja_char_size(string->bytes + at);
     return at;
 }
 
-static enum status get_char(struct jinja_run *run, const struct jinja_string *string, int64_t index,
-                            struct jinja_value *value) {
+static enum status jinja_get_char(struct jinja_run *run, const struct jinja_string *string,
+                                  int64_t index, struct jinja_value *value) {
     size_t n;
     TRY(jinja_count_chars(run, string, &n));
     if (index < 0)
@@ -102,7 +102,7 @@ static enum status get_char(struct jinja_run *run, const struct jinja_string *st
         *value = jinja_undefined("an index past the end");
         return STATUS_OK;
     }
-    size_t at = n == string->n ? (size_t)index : offset_of(string, (size_t)index);
+    size_t at = n == string->n ? (size_t)index : jinja_offset_of(string, (size_t)index);
     return jinja_string_slice(run, string, at, at + jinja_char_size(string->bytes + at), value);
 }
 
@@ -124,7 +124,7 @@ enum status jinja_get_item(struct jinja_run *run, struct jinja_value object, str
         return STATUS_OK;
     }
     if (jinja_is_string(object) && jinja_is_integral(key))
-        return get_char(run, object.string, jinja_integer(key), value);
+        return jinja_get_char(run, object.string, jinja_integer(key), value);
     if (jinja_is_string(key))
         return jinja_get_attr(run, object, jinja_span(key), value);
     *value = jinja_undefined("an item");
@@ -132,8 +132,8 @@ enum status jinja_get_item(struct jinja_run *run, struct jinja_value object, str
 }
 
 /* One bound of a slice, as CPython's PySlice_AdjustIndices: false when it is not an integer. */
-static bool adjust(struct jinja_value bound, int64_t n, int64_t step, int64_t otherwise,
-                   int64_t *at) {
+static bool jinja_adjust_bound(struct jinja_value bound, int64_t n, int64_t step, int64_t otherwise,
+                               int64_t *at) {
     *at = otherwise;
     if (bound.kind == JINJA_NONE)
         return true;
@@ -150,15 +150,15 @@ static bool adjust(struct jinja_value bound, int64_t n, int64_t step, int64_t ot
     return true;
 }
 
-static enum status slice_string(struct jinja_run *run, const struct jinja_string *string,
-                                size_t n_chars, int64_t start, int64_t stop, int64_t step,
-                                struct jinja_value *value) {
+static enum status jinja_slice_string(struct jinja_run *run, const struct jinja_string *string,
+                                      size_t n_chars, int64_t start, int64_t stop, int64_t step,
+                                      struct jinja_value *value) {
     bool is_ascii = n_chars == string->n;
     if (step == 1) {
         if (stop < start)
             stop = start;
-        size_t from = is_ascii ? (size_t)start : offset_of(string, (size_t)start);
-        size_t to = is_ascii ? (size_t)stop : offset_of(string, (size_t)stop);
+        size_t from = is_ascii ? (size_t)start : jinja_offset_of(string, (size_t)start);
+        size_t to = is_ascii ? (size_t)stop : jinja_offset_of(string, (size_t)stop);
         return jinja_string_slice(run, string, from, to, value);
     }
     const struct jinja_list *chars;
@@ -188,15 +188,15 @@ enum status jinja_get_slice(struct jinja_run *run, struct jinja_value object,
         return jinja_fail(run, STATUS_INVALID, "a slice's step is zero");
     TRY(jinja_length(run, object, &n));
     int64_t count = (int64_t)n;
-    if (!adjust(bounds[0], count, step, step < 0 ? count - 1 : 0, &start) ||
-        !adjust(bounds[1], count, step, step < 0 ? -1 : count, &stop))
+    if (!jinja_adjust_bound(bounds[0], count, step, step < 0 ? count - 1 : 0, &start) ||
+        !jinja_adjust_bound(bounds[1], count, step, step < 0 ? -1 : count, &stop))
         return jinja_fail(run, STATUS_INVALID, "a slice's bound is not an integer");
     if (step > count + 1) /* no second item: and no overflow */
         step = count + 1;
     if (step < -count - 1)
         step = -count - 1;
     if (jinja_is_string(object)) {
-        TRY(slice_string(run, object.string, n, start, stop, step, value));
+        TRY(jinja_slice_string(run, object.string, n, start, stop, step, value));
         value->is_safe = object.is_safe;
         return STATUS_OK;
     }

@@ -21,10 +21,11 @@ struct style {
 };
 
 /* STATUS_INVALID for what JSON cannot say. */
-static enum status put_json(struct jinja_run *run, struct jinja_text *text,
-                            const struct style *style, struct jinja_value value, unsigned depth);
+static enum status jinja_put_json(struct jinja_run *run, struct jinja_text *text,
+                                  const struct style *style, struct jinja_value value,
+                                  unsigned depth);
 
-static void escape_json(uint32_t point, const void *how, char out[16]) {
+static void jinja_escape_json(uint32_t point, const void *how, char out[16]) {
     const struct style *style = how;
     static const char simple[] = "\"\\\n\r\t\b\f";
     const char *place = point < 0x80 && point ? strchr(simple, (int)point) : NULL;
@@ -37,15 +38,16 @@ static void escape_json(uint32_t point, const void *how, char out[16]) {
                  0xdc00 + ((point - 0x10000) & 0x3ff));
 }
 
-static enum status put_json_string(struct jinja_run *run, struct jinja_text *text,
-                                   const struct style *style, const struct jinja_string *string) {
+static enum status jinja_put_json_string(struct jinja_run *run, struct jinja_text *text,
+                                         const struct style *style,
+                                         const struct jinja_string *string) {
     TRY(jinja_puts(run, text, "\""));
-    TRY(jinja_put_escaped(run, text, string, escape_json, style));
+    TRY(jinja_put_escaped(run, text, string, jinja_escape_json, style));
     return jinja_puts(run, text, "\"");
 }
 
-static enum status put_line(struct jinja_run *run, struct jinja_text *text,
-                            const struct style *style, unsigned depth) {
+static enum status jinja_json_put_line(struct jinja_run *run, struct jinja_text *text,
+                                       const struct style *style, unsigned depth) {
     if (!style->has_indent)
         return STATUS_OK;
     TRY(jinja_puts(run, text, "\n"));
@@ -54,48 +56,51 @@ static enum status put_line(struct jinja_run *run, struct jinja_text *text,
     return STATUS_OK;
 }
 
-static enum status put_separator(struct jinja_run *run, struct jinja_text *text,
-                                 const struct jinja_string *separator, const char *otherwise) {
+static enum status jinja_json_put_separator(struct jinja_run *run, struct jinja_text *text,
+                                            const struct jinja_string *separator,
+                                            const char *otherwise) {
     return separator ? jinja_put_string(run, text, separator) : jinja_puts(run, text, otherwise);
 }
 
-static enum status put_between(struct jinja_run *run, struct jinja_text *text,
-                               const struct style *style, bool is_first, unsigned depth) {
+static enum status jinja_json_put_between(struct jinja_run *run, struct jinja_text *text,
+                                          const struct style *style, bool is_first,
+                                          unsigned depth) {
     if (!is_first)
-        TRY(put_separator(run, text, style->item_separator, style->has_indent ? "," : ", "));
-    return put_line(run, text, style, depth);
+        TRY(jinja_json_put_separator(run, text, style->item_separator,
+                                     style->has_indent ? "," : ", "));
+    return jinja_json_put_line(run, text, style, depth);
 }
 
-static enum status put_json_list(struct jinja_run *run, struct jinja_text *text,
-                                 const struct style *style, const struct jinja_list *list,
-                                 unsigned depth) {
+static enum status jinja_put_json_list(struct jinja_run *run, struct jinja_text *text,
+                                       const struct style *style, const struct jinja_list *list,
+                                       unsigned depth) {
     if (list->n == 0)
         return jinja_puts(run, text, "[]");
     TRY(jinja_puts(run, text, "["));
     for (size_t i = 0; i < list->n; i++) {
-        TRY(put_between(run, text, style, i == 0, depth + 1));
-        TRY(put_json(run, text, style, list->items[i], depth + 1));
+        TRY(jinja_json_put_between(run, text, style, i == 0, depth + 1));
+        TRY(jinja_put_json(run, text, style, list->items[i], depth + 1));
     }
-    TRY(put_line(run, text, style, depth));
+    TRY(jinja_json_put_line(run, text, style, depth));
     return jinja_puts(run, text, "]");
 }
 
 /* Keys become texts as in Python: True is "true", 1 is "1". */
-static enum status put_json_key(struct jinja_run *run, struct jinja_text *text,
-                                const struct style *style, struct jinja_value key) {
+static enum status jinja_put_json_key(struct jinja_run *run, struct jinja_text *text,
+                                      const struct style *style, struct jinja_value key) {
     struct jinja_text written = {0};
     if (jinja_is_string(key))
-        return put_json_string(run, text, style, key.string);
+        return jinja_put_json_string(run, text, style, key.string);
     if (!jinja_is_number(key) && key.kind != JINJA_NONE)
         return jinja_fail(run, STATUS_INVALID, "%s cannot be a key in JSON", jinja_type_name(key));
-    TRY(put_json(run, &written, style, key, 0));
+    TRY(jinja_put_json(run, &written, style, key, 0));
     TRY(jinja_text_done(run, &written, &key));
-    return put_json_string(run, text, style, key.string);
+    return jinja_put_json_string(run, text, style, key.string);
 }
 
-static enum status put_json_dict(struct jinja_run *run, struct jinja_text *text,
-                                 const struct style *style, const struct jinja_dict *dict,
-                                 unsigned depth) {
+static enum status jinja_put_json_dict(struct jinja_run *run, struct jinja_text *text,
+                                       const struct style *style, const struct jinja_dict *dict,
+                                       unsigned depth) {
     size_t *order = NULL;
     if (dict->n == 0)
         return jinja_puts(run, text, "{}");
@@ -104,17 +109,17 @@ static enum status put_json_dict(struct jinja_run *run, struct jinja_text *text,
     TRY(jinja_puts(run, text, "{"));
     for (size_t i = 0; i < dict->n; i++) {
         size_t at = order ? order[i] : i;
-        TRY(put_between(run, text, style, i == 0, depth + 1));
-        TRY(put_json_key(run, text, style, dict->keys[at]));
-        TRY(put_separator(run, text, style->key_separator, ": "));
-        TRY(put_json(run, text, style, dict->values[at], depth + 1));
+        TRY(jinja_json_put_between(run, text, style, i == 0, depth + 1));
+        TRY(jinja_put_json_key(run, text, style, dict->keys[at]));
+        TRY(jinja_json_put_separator(run, text, style->key_separator, ": "));
+        TRY(jinja_put_json(run, text, style, dict->values[at], depth + 1));
     }
-    TRY(put_line(run, text, style, depth));
+    TRY(jinja_json_put_line(run, text, style, depth));
     return jinja_puts(run, text, "}");
 }
 
-static enum status put_json_float(struct jinja_run *run, struct jinja_text *text,
-                                  struct jinja_value value) {
+static enum status jinja_put_json_float(struct jinja_run *run, struct jinja_text *text,
+                                        struct jinja_value value) {
     char number[32];
     if (isnan(value.number))
         return jinja_puts(run, text, "NaN");
@@ -124,8 +129,9 @@ static enum status put_json_float(struct jinja_run *run, struct jinja_text *text
     return jinja_put(run, text, number, strlen(number), value.is_plain);
 }
 
-static enum status put_json(struct jinja_run *run, struct jinja_text *text,
-                            const struct style *style, struct jinja_value value, unsigned depth) {
+static enum status jinja_put_json(struct jinja_run *run, struct jinja_text *text,
+                                  const struct style *style, struct jinja_value value,
+                                  unsigned depth) {
     TRY(jinja_charge(run, 1));
     if (depth > JINJA_VALUE_DEPTH_MAX)
         return jinja_fail(run, STATUS_LIMIT, "a value is nested more than %u deep",
@@ -138,22 +144,22 @@ static enum status put_json(struct jinja_run *run, struct jinja_text *text,
     case JINJA_INT:
         return jinja_put_value(run, text, value);
     case JINJA_FLOAT:
-        return put_json_float(run, text, value);
+        return jinja_put_json_float(run, text, value);
     case JINJA_STRING:
-        return put_json_string(run, text, style, value.string);
+        return jinja_put_json_string(run, text, style, value.string);
     case JINJA_LIST:
     case JINJA_TUPLE:
-        return put_json_list(run, text, style, value.list, depth);
+        return jinja_put_json_list(run, text, style, value.list, depth);
     case JINJA_DICT:
-        return put_json_dict(run, text, style, value.dict, depth);
+        return jinja_put_json_dict(run, text, style, value.dict, depth);
     default:
         return jinja_fail(run, STATUS_INVALID, "%s cannot be written as JSON",
                           jinja_type_name(value));
     }
 }
 
-static enum status read_separators(struct jinja_run *run, struct jinja_value given,
-                                   struct style *style) {
+static enum status jinja_read_separators(struct jinja_run *run, struct jinja_value given,
+                                         struct style *style) {
     if (!jinja_is_some(given))
         return STATUS_OK;
     if ((given.kind != JINJA_TUPLE && given.kind != JINJA_LIST) || given.list->n != 2 ||
@@ -170,7 +176,7 @@ JINJA_BUILTIN(tojson) {
     struct style style = {.ensure_ascii = jinja_true(bound[0]), .sort_keys = jinja_true(bound[3])};
     struct jinja_text text = {0};
     struct jinja_value indent;
-    TRY(read_separators(run, bound[2], &style));
+    TRY(jinja_read_separators(run, bound[2], &style));
     if (jinja_is_string(bound[1])) {
         style.has_indent = true;
         style.indent = *bound[1].string;
@@ -186,7 +192,7 @@ JINJA_BUILTIN(tojson) {
     } else if (jinja_is_some(bound[1])) {
         return jinja_fail(run, STATUS_INVALID, "tojson's indent is a width or a string");
     }
-    TRY(put_json(run, &text, &style, self, 0));
+    TRY(jinja_put_json(run, &text, &style, self, 0));
     return jinja_text_done(run, &text, value);
 }
 

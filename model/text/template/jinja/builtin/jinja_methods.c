@@ -17,8 +17,8 @@ JINJA_BUILTIN(dict_items) {
     return jinja_dict_items(run, self.dict, JINJA_VIEW, value);
 }
 
-static enum status dict_view(struct jinja_run *run, const struct jinja_value *items, size_t n,
-                             struct jinja_value *value) {
+static enum status jinja_dict_view(struct jinja_run *run, const struct jinja_value *items, size_t n,
+                                   struct jinja_value *value) {
     struct jinja_list *list;
     TRY(jinja_list_of(run, items, n, &list));
     *value = jinja_list_value(JINJA_VIEW, list);
@@ -26,11 +26,11 @@ static enum status dict_view(struct jinja_run *run, const struct jinja_value *it
 }
 
 JINJA_BUILTIN(dict_keys) {
-    return dict_view(run, self.dict->keys, self.dict->n, value);
+    return jinja_dict_view(run, self.dict->keys, self.dict->n, value);
 }
 
 JINJA_BUILTIN(dict_values) {
-    return dict_view(run, self.dict->values, self.dict->n, value);
+    return jinja_dict_view(run, self.dict->values, self.dict->n, value);
 }
 
 static const struct jinja_builtin dict_methods[] = {

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-static bool has_char(const struct jinja_string *set, const char *at, size_t n) {
+static bool jinja_has_char(const struct jinja_string *set, const char *at, size_t n) {
     if (!set)
         return jinja_is_space(jinja_char_at(at));
     for (size_t i = 0; i < set->n; i += jinja_char_size(set->bytes + i))
@@ -29,7 +29,7 @@ enum status jinja_strip(struct jinja_run *run, struct jinja_value self, struct j
         return jinja_fail_kind(run, "strip takes a string", chars);
     while ((sides & JINJA_LEFT) && from < to) {
         size_t n = jinja_char_size(string->bytes + from);
-        if (!has_char(set, string->bytes + from, n))
+        if (!jinja_has_char(set, string->bytes + from, n))
             break;
         from += n;
     }
@@ -37,7 +37,7 @@ enum status jinja_strip(struct jinja_run *run, struct jinja_value self, struct j
         size_t at = to - 1;
         while (at > from && ((unsigned char)string->bytes[at] & 0xc0) == 0x80)
             at--;
-        if (!has_char(set, string->bytes + at, to - at))
+        if (!jinja_has_char(set, string->bytes + at, to - at))
             break;
         to = at;
     }
@@ -109,34 +109,36 @@ static enum status need_string(struct jinja_run *run, struct jinja_value value) 
     return jinja_is_string(value) ? STATUS_OK : jinja_fail_kind(run, "a string is needed", value);
 }
 
-static bool has_edge(const struct jinja_string *string, const struct jinja_string *edge,
-                     bool is_end) {
+static bool jinja_has_edge(const struct jinja_string *string, const struct jinja_string *edge,
+                           bool is_end) {
     return edge->n <= string->n &&
            (edge->n == 0 ||
             memcmp(string->bytes + (is_end ? string->n - edge->n : 0), edge->bytes, edge->n) == 0);
 }
 
 /* startswith, endswith: of one string or any of a tuple. */
-static enum status edge(struct jinja_run *run, struct jinja_value self, struct jinja_value edges,
-                        bool is_end, struct jinja_value *value) {
+static enum status jinja_starts_or_ends(struct jinja_run *run, struct jinja_value self,
+                                        struct jinja_value edges, bool is_end,
+                                        struct jinja_value *value) {
     *value = jinja_bool(false);
     if (edges.kind != JINJA_TUPLE) {
         TRY(need_string(run, edges));
-        *value = jinja_bool(has_edge(self.string, edges.string, is_end));
+        *value = jinja_bool(jinja_has_edge(self.string, edges.string, is_end));
         return STATUS_OK;
     }
     for (size_t i = 0; i < edges.list->n; i++) {
         TRY(need_string(run, edges.list->items[i]));
-        if (has_edge(self.string, edges.list->items[i].string, is_end))
+        if (jinja_has_edge(self.string, edges.list->items[i].string, is_end))
             *value = jinja_bool(true);
     }
     return STATUS_OK;
 }
 
-static enum status remove_edge(struct jinja_run *run, struct jinja_value self,
-                               struct jinja_value part, bool is_end, struct jinja_value *value) {
+static enum status jinja_remove_edge(struct jinja_run *run, struct jinja_value self,
+                                     struct jinja_value part, bool is_end,
+                                     struct jinja_value *value) {
     TRY(need_string(run, part));
-    size_t n = has_edge(self.string, part.string, is_end) ? part.string->n : 0;
+    size_t n = jinja_has_edge(self.string, part.string, is_end) ? part.string->n : 0;
     return jinja_string_slice(run, self.string, is_end ? 0 : n, self.string->n - (is_end ? n : 0),
                               value);
 }
@@ -145,10 +147,10 @@ static enum status remove_edge(struct jinja_run *run, struct jinja_value self,
     JINJA_BUILTIN(name) {                                                                          \
         return does(run, self, bound[0], is_end, value);                                           \
     }
-EDGE(startswith, edge, false)
-EDGE(endswith, edge, true)
-EDGE(removeprefix, remove_edge, false)
-EDGE(removesuffix, remove_edge, true)
+EDGE(startswith, jinja_starts_or_ends, false)
+EDGE(endswith, jinja_starts_or_ends, true)
+EDGE(removeprefix, jinja_remove_edge, false)
+EDGE(removesuffix, jinja_remove_edge, true)
 
 enum status jinja_replace(struct jinja_run *run, struct jinja_value self, struct jinja_value old,
                           struct jinja_value new, int64_t n_max, struct jinja_value *value) {

@@ -15,7 +15,7 @@
     }
 
 /* Whether it has a length and items: an undefined value has both. */
-static bool is_sequence(struct jinja_value value) {
+static bool jinja_is_sequence(struct jinja_value value) {
     return value.kind == JINJA_STRING || value.kind == JINJA_LIST || value.kind == JINJA_TUPLE ||
            value.kind == JINJA_DICT || value.kind == JINJA_UNDEFINED;
 }
@@ -31,9 +31,9 @@ TEST(is_float, self.kind == JINJA_FLOAT)
 TEST(is_number, jinja_is_number(self))
 TEST(is_string, self.kind == JINJA_STRING)
 TEST(is_mapping, self.kind == JINJA_DICT)
-TEST(is_sequence_test, is_sequence(self))
-TEST(is_iterable, is_sequence(self) || self.kind == JINJA_ITERATOR || self.kind == JINJA_VIEW ||
-                      self.kind == JINJA_LOOP)
+TEST(is_sequence_test, jinja_is_sequence(self))
+TEST(is_iterable, jinja_is_sequence(self) || self.kind == JINJA_ITERATOR ||
+                      self.kind == JINJA_VIEW || self.kind == JINJA_LOOP)
 
 /* self % divisor == rest */
 static enum status divides(struct jinja_run *run, struct jinja_value self,

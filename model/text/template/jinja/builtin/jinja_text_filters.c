@@ -14,7 +14,7 @@
 #include <string.h>
 
 /* The subject as a string, which keeps what `safe` said. */
-static enum status soft_string(struct jinja_run *run, struct jinja_value *self) {
+static enum status jinja_soft_string(struct jinja_run *run, struct jinja_value *self) {
     const struct jinja_string *string;
     bool is_safe = jinja_is_string(*self) && self->is_safe;
     TRY(jinja_to_string(run, *self, &string));
@@ -24,13 +24,13 @@ static enum status soft_string(struct jinja_run *run, struct jinja_value *self) 
 }
 
 JINJA_BUILTIN(string) {
-    TRY(soft_string(run, &self));
+    TRY(jinja_soft_string(run, &self));
     *value = self;
     return STATUS_OK;
 }
 
 JINJA_BUILTIN(safe) {
-    TRY(soft_string(run, &self));
+    TRY(jinja_soft_string(run, &self));
     self.is_safe = true;
     *value = self;
     return STATUS_OK;
@@ -38,7 +38,7 @@ JINJA_BUILTIN(safe) {
 
 #define CASE(name, change)                                                                         \
     JINJA_BUILTIN(name) {                                                                          \
-        TRY(soft_string(run, &self));                                                              \
+        TRY(jinja_soft_string(run, &self));                                                        \
         return jinja_change_case(run, self, change, value);                                        \
     }
 CASE(upper, JINJA_UPPER)
@@ -49,7 +49,7 @@ CASE(capitalize, JINJA_CAPITALIZE)
 JINJA_BUILTIN(title) {
     struct jinja_text text = {0};
     struct jinja_value part;
-    TRY(soft_string(run, &self));
+    TRY(jinja_soft_string(run, &self));
     const struct jinja_string *string = self.string;
     for (size_t at = 0; at < string->n;) {
         size_t end = at;
@@ -73,16 +73,16 @@ JINJA_BUILTIN(title) {
 }
 
 JINJA_BUILTIN(trim) {
-    TRY(soft_string(run, &self));
+    TRY(jinja_soft_string(run, &self));
     return jinja_strip(run, self, bound[0], JINJA_LEFT | JINJA_RIGHT, value);
 }
 
 JINJA_BUILTIN(replace) {
     struct jinja_value old = bound[0];
     struct jinja_value new = bound[1];
-    TRY(soft_string(run, &self));
-    TRY(soft_string(run, &old));
-    TRY(soft_string(run, &new));
+    TRY(jinja_soft_string(run, &self));
+    TRY(jinja_soft_string(run, &old));
+    TRY(jinja_soft_string(run, &new));
     self.is_safe = false;
     return jinja_replace(run, self, old, new, jinja_integer_or(bound[2], -1), value);
 }
@@ -152,7 +152,7 @@ JINJA_BUILTIN(length) {
 /* ---- numbers ---- */
 
 /* A string as Python's float() reads it; false when it is not a number. */
-static bool read_float(const struct jinja_string *string, double *number) {
+static bool jinja_read_float(const struct jinja_string *string, double *number) {
     char digits[64];
     size_t from = jinja_skip_space(string->bytes, string->n, 0);
     size_t to = jinja_trim_space(string->bytes, string->n);
@@ -168,7 +168,7 @@ static bool read_float(const struct jinja_string *string, double *number) {
 }
 
 /* A string as Python's int() reads it. */
-static bool read_int(const struct jinja_string *string, int base, int64_t *number) {
+static bool jinja_read_int(const struct jinja_string *string, int base, int64_t *number) {
     char digits[80];
     size_t n = 0;
     size_t from = jinja_skip_space(string->bytes, string->n, 0);
@@ -190,7 +190,7 @@ static bool read_int(const struct jinja_string *string, int base, int64_t *numbe
     return *end == 0 && errno == 0 && end != digits;
 }
 
-static bool float_fits(double number) {
+static bool jinja_float_fits(double number) {
     return number > -9.2e18 && number < 9.2e18;
 }
 
@@ -207,16 +207,16 @@ JINJA_BUILTIN(to_int) {
     if (jinja_is_integral(self)) {
         *value = jinja_int(jinja_integer(self));
     } else if (self.kind == JINJA_FLOAT) {
-        if (float_fits(self.number))
+        if (jinja_float_fits(self.number))
             *value = jinja_int((int64_t)self.number);
         else if (isfinite(self.number))
             return jinja_fail(run, STATUS_LIMIT, "a number has more than 64 bits");
         else if (isinf(self.number))
             return jinja_fail(run, STATUS_INVALID, "an infinite number is not an integer");
     } else if (jinja_is_string(self)) {
-        if (read_int(self.string, (int)base, &number))
+        if (jinja_read_int(self.string, (int)base, &number))
             *value = jinja_int(number);
-        else if (read_float(self.string, &real) && isfinite(real) && float_fits(real))
+        else if (jinja_read_float(self.string, &real) && isfinite(real) && jinja_float_fits(real))
             *value = jinja_int((int64_t)real);
         value->is_plain = value->kind == JINJA_INT && jinja_any_plain(self.string);
     }
@@ -231,7 +231,7 @@ JINJA_BUILTIN(to_float) {
         return jinja_fail_undefined(run, self);
     if (jinja_is_number(self))
         *value = jinja_float(jinja_double(self));
-    else if (jinja_is_string(self) && read_float(self.string, &real))
+    else if (jinja_is_string(self) && jinja_read_float(self.string, &real))
         *value = jinja_float(real);
     value->is_plain = self.is_plain || (jinja_is_string(self) && jinja_any_plain(self.string));
     return STATUS_OK;

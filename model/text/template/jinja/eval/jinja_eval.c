@@ -14,8 +14,8 @@
 
 #include <string.h>
 
-static enum status eval_and_or(struct jinja_run *run, struct jinja_scope *scope,
-                               const struct jinja_node *node, struct jinja_value *value) {
+static enum status jinja_eval_and_or(struct jinja_run *run, struct jinja_scope *scope,
+                                     const struct jinja_node *node, struct jinja_value *value) {
     for (const struct jinja_node *item = node->a; item; item = item->next) {
         TRY(jinja_eval(run, scope, item, value));
         if (jinja_true(*value) != (node->kind == JINJA_AND))
@@ -47,8 +47,8 @@ static enum status jinja_eval_compare(struct jinja_run *run, enum jinja_op op, s
 }
 
 /* a < b < c is a < b and b < c. */
-static enum status eval_compare(struct jinja_run *run, struct jinja_scope *scope,
-                                const struct jinja_node *node, struct jinja_value *value) {
+static enum status jinja_eval_comparison(struct jinja_run *run, struct jinja_scope *scope,
+                                         const struct jinja_node *node, struct jinja_value *value) {
     struct jinja_value left;
     bool result = true;
     TRY(jinja_eval(run, scope, node->a, &left));
@@ -62,8 +62,8 @@ static enum status eval_compare(struct jinja_run *run, struct jinja_scope *scope
     return STATUS_OK;
 }
 
-static enum status eval_arith(struct jinja_run *run, struct jinja_scope *scope,
-                              const struct jinja_node *node, struct jinja_value *value) {
+static enum status jinja_eval_arith(struct jinja_run *run, struct jinja_scope *scope,
+                                    const struct jinja_node *node, struct jinja_value *value) {
     struct jinja_value result;
     TRY(jinja_eval(run, scope, node->a, &result));
     for (const struct jinja_node *operand = node->b; operand; operand = operand->next) {
@@ -75,8 +75,8 @@ static enum status eval_arith(struct jinja_run *run, struct jinja_scope *scope,
     return STATUS_OK;
 }
 
-static enum status eval_concat(struct jinja_run *run, struct jinja_scope *scope,
-                               const struct jinja_node *node, struct jinja_value *value) {
+static enum status jinja_eval_concat(struct jinja_run *run, struct jinja_scope *scope,
+                                     const struct jinja_node *node, struct jinja_value *value) {
     struct jinja_text text = {0};
     for (const struct jinja_node *item = node->a; item; item = item->next) {
         struct jinja_value part;
@@ -86,8 +86,8 @@ static enum status eval_concat(struct jinja_run *run, struct jinja_scope *scope,
     return jinja_text_done(run, &text, value);
 }
 
-static enum status eval_sign(struct jinja_run *run, struct jinja_scope *scope,
-                             const struct jinja_node *node, struct jinja_value *value) {
+static enum status jinja_eval_sign(struct jinja_run *run, struct jinja_scope *scope,
+                                   const struct jinja_node *node, struct jinja_value *value) {
     struct jinja_value inner;
     TRY(jinja_eval(run, scope, node->a, &inner));
     if (!jinja_is_number(inner))
@@ -96,8 +96,8 @@ static enum status eval_sign(struct jinja_run *run, struct jinja_scope *scope,
                        value);
 }
 
-static enum status eval_list(struct jinja_run *run, struct jinja_scope *scope,
-                             const struct jinja_node *node, struct jinja_value *value) {
+static enum status jinja_eval_list(struct jinja_run *run, struct jinja_scope *scope,
+                                   const struct jinja_node *node, struct jinja_value *value) {
     struct jinja_list *list;
     TRY(jinja_list_new(run, 0, &list));
     for (const struct jinja_node *item = node->a; item; item = item->next) {
@@ -109,8 +109,8 @@ static enum status eval_list(struct jinja_run *run, struct jinja_scope *scope,
     return STATUS_OK;
 }
 
-static enum status eval_dict(struct jinja_run *run, struct jinja_scope *scope,
-                             const struct jinja_node *node, struct jinja_value *value) {
+static enum status jinja_eval_dict(struct jinja_run *run, struct jinja_scope *scope,
+                                   const struct jinja_node *node, struct jinja_value *value) {
     struct jinja_dict *dict;
     TRY(jinja_dict_new(run, 0, &dict));
     for (const struct jinja_node *pair = node->a; pair; pair = pair->next) {
@@ -124,8 +124,8 @@ static enum status eval_dict(struct jinja_run *run, struct jinja_scope *scope,
     return STATUS_OK;
 }
 
-static enum status eval_slice(struct jinja_run *run, struct jinja_scope *scope,
-                              const struct jinja_node *node, struct jinja_value *value) {
+static enum status jinja_eval_slice(struct jinja_run *run, struct jinja_scope *scope,
+                                    const struct jinja_node *node, struct jinja_value *value) {
     const struct jinja_node *const nodes[] = {node->b, node->c, node->d};
     struct jinja_value bounds[3] = {jinja_none(), jinja_none(), jinja_none()};
     struct jinja_value object;
@@ -142,28 +142,28 @@ struct arguments {
     size_t named_size;
 };
 
-static enum status add_value(struct jinja_run *run, struct arguments *to,
-                             struct jinja_value value) {
+static enum status jinja_add_argument(struct jinja_run *run, struct arguments *to,
+                                      struct jinja_value value) {
     TRY(jinja_grow(run, &to->args.values, to->args.n, &to->values_size, sizeof value));
     to->args.values[to->args.n++] = value;
     return STATUS_OK;
 }
 
-static enum status add_named(struct jinja_run *run, struct arguments *to, const char *name,
-                             struct jinja_value value) {
+static enum status jinja_add_named_argument(struct jinja_run *run, struct arguments *to,
+                                            const char *name, struct jinja_value value) {
     TRY(jinja_grow(run, &to->args.named, to->args.n_named, &to->named_size,
                    sizeof *to->args.named));
     to->args.named[to->args.n_named++] = (struct jinja_named){name, value};
     return STATUS_OK;
 }
 
-static enum status add_all(struct jinja_run *run, struct arguments *to, enum jinja_node_kind kind,
-                           struct jinja_value all) {
+static enum status jinja_add_all_arguments(struct jinja_run *run, struct arguments *to,
+                                           enum jinja_node_kind kind, struct jinja_value all) {
     const struct jinja_list *items;
     if (kind == JINJA_STAR) {
         TRY(jinja_items_of(run, all, &items));
         for (size_t i = 0; i < items->n; i++)
-            TRY(add_value(run, to, items->items[i]));
+            TRY(jinja_add_argument(run, to, items->items[i]));
         return STATUS_OK;
     }
     if (all.kind != JINJA_DICT)
@@ -175,31 +175,31 @@ static enum status add_all(struct jinja_run *run, struct arguments *to, enum jin
         const char *name = arena_copy(&run->arena, key.string->bytes, key.string->n);
         if (!name)
             return jinja_fail(run, STATUS_LIMIT, "no memory for an argument's name");
-        TRY(add_named(run, to, name, all.dict->values[i]));
+        TRY(jinja_add_named_argument(run, to, name, all.dict->values[i]));
     }
     return STATUS_OK;
 }
 
-static enum status eval_arguments(struct jinja_run *run, struct jinja_scope *scope,
-                                  const struct jinja_node *first, struct arguments *to) {
+static enum status jinja_eval_arguments(struct jinja_run *run, struct jinja_scope *scope,
+                                        const struct jinja_node *first, struct arguments *to) {
     for (const struct jinja_node *item = first; item; item = item->next) {
         bool is_value = item->kind != JINJA_KEYWORD && item->kind != JINJA_STAR &&
                         item->kind != JINJA_STAR_STAR;
         struct jinja_value value;
         TRY(jinja_eval(run, scope, is_value ? item : item->a, &value));
         if (is_value)
-            TRY(add_value(run, to, value));
+            TRY(jinja_add_argument(run, to, value));
         else if (item->kind == JINJA_KEYWORD)
-            TRY(add_named(run, to, item->name, value));
+            TRY(jinja_add_named_argument(run, to, item->name, value));
         else
-            TRY(add_all(run, to, item->kind, value));
+            TRY(jinja_add_all_arguments(run, to, item->kind, value));
     }
     return STATUS_OK;
 }
 
 /* Calls any value. */
-static enum status call(struct jinja_run *run, struct jinja_value callee,
-                        const struct jinja_args *args, struct jinja_value *value) {
+static enum status jinja_call_value(struct jinja_run *run, struct jinja_value callee,
+                                    const struct jinja_args *args, struct jinja_value *value) {
     switch (callee.kind) {
     case JINJA_METHOD:
         return jinja_invoke(run, callee.method->builtin, callee.method->self, args, value);
@@ -218,21 +218,21 @@ enum status jinja_eval_call(struct jinja_run *run, struct jinja_scope *scope,
     struct arguments to = {0};
     struct jinja_value callee;
     TRY(jinja_eval(run, scope, node->a, &callee));
-    TRY(eval_arguments(run, scope, node->b, &to));
+    TRY(jinja_eval_arguments(run, scope, node->b, &to));
     if (jinja_given(caller))
-        TRY(add_named(run, &to, "caller", caller));
-    return call(run, callee, &to.args, value);
+        TRY(jinja_add_named_argument(run, &to, "caller", caller));
+    return jinja_call_value(run, callee, &to.args, value);
 }
 
 /* A filter or a test. */
-static enum status eval_builtin(struct jinja_run *run, struct jinja_scope *scope,
-                                const struct jinja_node *node, struct jinja_value subject,
-                                struct jinja_value *value) {
+static enum status jinja_eval_builtin(struct jinja_run *run, struct jinja_scope *scope,
+                                      const struct jinja_node *node, struct jinja_value subject,
+                                      struct jinja_value *value) {
     struct arguments to = {0};
     if (!node->builtin)
         return jinja_fail(run, STATUS_UNSUPPORTED, "there is no %s \"%.96s\"",
                           node->kind == JINJA_FILTER ? "filter" : "test", node->name);
-    TRY(eval_arguments(run, scope, node->b, &to));
+    TRY(jinja_eval_arguments(run, scope, node->b, &to));
     run->line = node->line;
     return jinja_invoke(run, node->builtin, subject, &to.args, value);
 }
@@ -246,13 +246,13 @@ enum status jinja_eval_filters(struct jinja_run *run, struct jinja_scope *scope,
     }
     TRY(jinja_enter(run));
     TRY(jinja_eval_filters(run, scope, filters->a, subject, &subject));
-    TRY(eval_builtin(run, scope, filters, subject, value));
+    TRY(jinja_eval_builtin(run, scope, filters, subject, value));
     jinja_leave(run);
     return STATUS_OK;
 }
 
-static enum status eval_if_else(struct jinja_run *run, struct jinja_scope *scope,
-                                const struct jinja_node *node, struct jinja_value *value) {
+static enum status jinja_eval_if_else(struct jinja_run *run, struct jinja_scope *scope,
+                                      const struct jinja_node *node, struct jinja_value *value) {
     struct jinja_value test;
     TRY(jinja_eval(run, scope, node->a, &test));
     const struct jinja_node *taken = jinja_true(test) ? node->b : node->c;
@@ -262,16 +262,16 @@ static enum status eval_if_else(struct jinja_run *run, struct jinja_scope *scope
     return STATUS_OK;
 }
 
-static enum status eval_name(struct jinja_run *run, const struct jinja_scope *scope,
-                             const struct jinja_node *node, struct jinja_value *value) {
+static enum status jinja_eval_name(struct jinja_run *run, const struct jinja_scope *scope,
+                                   const struct jinja_node *node, struct jinja_value *value) {
     TRY(jinja_lookup(run, scope, node->atom, value));
     if (!jinja_given(*value))
         *value = jinja_undefined(node->name);
     return STATUS_OK;
 }
 
-static enum status eval_unary(struct jinja_run *run, struct jinja_scope *scope,
-                              const struct jinja_node *node, struct jinja_value *value) {
+static enum status jinja_eval_unary(struct jinja_run *run, struct jinja_scope *scope,
+                                    const struct jinja_node *node, struct jinja_value *value) {
     struct jinja_value a;
     struct jinja_value b;
     TRY(jinja_eval(run, scope, node->a, &a));
@@ -285,43 +285,43 @@ static enum status eval_unary(struct jinja_run *run, struct jinja_scope *scope,
         *value = jinja_bool(!jinja_true(a));
         return STATUS_OK;
     default:
-        return eval_builtin(run, scope, node, a, value);
+        return jinja_eval_builtin(run, scope, node, a, value);
     }
 }
 
-static enum status eval_kind(struct jinja_run *run, struct jinja_scope *scope,
-                             const struct jinja_node *node, struct jinja_value *value) {
+static enum status jinja_eval_kind(struct jinja_run *run, struct jinja_scope *scope,
+                                   const struct jinja_node *node, struct jinja_value *value) {
     switch (node->kind) {
     case JINJA_CONST:
         *value = node->value;
         return STATUS_OK;
     case JINJA_NAME:
-        return eval_name(run, scope, node, value);
+        return jinja_eval_name(run, scope, node, value);
     case JINJA_SLICE:
-        return eval_slice(run, scope, node, value);
+        return jinja_eval_slice(run, scope, node, value);
     case JINJA_CALL:
         return jinja_eval_call(run, scope, node, (struct jinja_value){0}, value);
     case JINJA_NEGATE:
     case JINJA_PLUS:
-        return eval_sign(run, scope, node, value);
+        return jinja_eval_sign(run, scope, node, value);
     case JINJA_AND:
     case JINJA_OR:
-        return eval_and_or(run, scope, node, value);
+        return jinja_eval_and_or(run, scope, node, value);
     case JINJA_COMPARE:
-        return eval_compare(run, scope, node, value);
+        return jinja_eval_comparison(run, scope, node, value);
     case JINJA_ARITH:
-        return eval_arith(run, scope, node, value);
+        return jinja_eval_arith(run, scope, node, value);
     case JINJA_CONCAT:
-        return eval_concat(run, scope, node, value);
+        return jinja_eval_concat(run, scope, node, value);
     case JINJA_IF_ELSE:
-        return eval_if_else(run, scope, node, value);
+        return jinja_eval_if_else(run, scope, node, value);
     case JINJA_MAKE_LIST:
     case JINJA_MAKE_TUPLE:
-        return eval_list(run, scope, node, value);
+        return jinja_eval_list(run, scope, node, value);
     case JINJA_MAKE_DICT:
-        return eval_dict(run, scope, node, value);
+        return jinja_eval_dict(run, scope, node, value);
     default:
-        return eval_unary(run, scope, node, value);
+        return jinja_eval_unary(run, scope, node, value);
     }
 }
 
@@ -331,7 +331,7 @@ enum status jinja_eval(struct jinja_run *run, struct jinja_scope *scope,
     run->line = node->line;
     TRY(jinja_charge(run, 1));
     TRY(jinja_enter(run));
-    TRY(eval_kind(run, scope, node, value));
+    TRY(jinja_eval_kind(run, scope, node, value));
     jinja_leave(run);
     run->line = line; /* an error of what is around it names its own line */
     return STATUS_OK;

@@ -10,8 +10,8 @@
 #include "model/text/template/jinja/value/jinja_text.h"
 #include "model/text/template/jinja/value/jinja_value.h"
 
-static enum status set_target(struct jinja_run *run, struct jinja_scope *scope,
-                              const struct jinja_node *target, struct jinja_value value) {
+static enum status jinja_set_target(struct jinja_run *run, struct jinja_scope *scope,
+                                    const struct jinja_node *target, struct jinja_value value) {
     struct jinja_value object;
     const struct jinja_list *items;
     size_t i = 0;
@@ -33,14 +33,14 @@ static enum status set_target(struct jinja_run *run, struct jinja_scope *scope,
     for (const struct jinja_node *item = target->a; item; item = item->next, i++) {
         if (i == items->n)
             return jinja_fail(run, STATUS_INVALID, "too few values to unpack");
-        TRY(set_target(run, scope, item, items->items[i]));
+        TRY(jinja_set_target(run, scope, item, items->items[i]));
     }
     return i == items->n ? STATUS_OK : jinja_fail(run, STATUS_INVALID, "too many values to unpack");
 }
 
 /* What the statements write, as a string. */
-static enum status capture(struct jinja_run *run, struct jinja_scope *scope,
-                           const struct jinja_node *body, struct jinja_value *value) {
+static enum status jinja_capture(struct jinja_run *run, struct jinja_scope *scope,
+                                 const struct jinja_node *body, struct jinja_value *value) {
     struct jinja_text text = {0};
     struct jinja_text *outer = run->out;
     run->out = &text;
@@ -50,15 +50,16 @@ static enum status capture(struct jinja_run *run, struct jinja_scope *scope,
 }
 
 /* The items that pass the loop's own `if`. */
-static enum status filter_items(struct jinja_run *run, struct jinja_scope *scope,
-                                const struct jinja_node *node, const struct jinja_list **items) {
+static enum status jinja_filter_loop_items(struct jinja_run *run, struct jinja_scope *scope,
+                                           const struct jinja_node *node,
+                                           const struct jinja_list **items) {
     struct jinja_scope *inner;
     struct jinja_list *kept;
     TRY(jinja_scope_new(run, scope, &inner));
     TRY(jinja_list_new(run, 0, &kept));
     for (size_t i = 0; i < (*items)->n; i++) {
         struct jinja_value test;
-        TRY(set_target(run, inner, node->a, (*items)->items[i]));
+        TRY(jinja_set_target(run, inner, node->a, (*items)->items[i]));
         TRY(jinja_eval(run, inner, node->c, &test));
         if (jinja_true(test))
             TRY(jinja_list_push(run, kept, (*items)->items[i]));
@@ -67,8 +68,8 @@ static enum status filter_items(struct jinja_run *run, struct jinja_scope *scope
     return STATUS_OK;
 }
 
-static enum status exec_for(struct jinja_run *run, struct jinja_scope *scope,
-                            const struct jinja_node *node) {
+static enum status jinja_exec_for(struct jinja_run *run, struct jinja_scope *scope,
+                                  const struct jinja_node *node) {
     const struct jinja_list *items;
     struct jinja_value value;
     struct jinja_scope *inner;
@@ -76,7 +77,7 @@ static enum status exec_for(struct jinja_run *run, struct jinja_scope *scope,
     TRY(jinja_eval(run, scope, node->b, &value));
     TRY(jinja_items_of(run, value, &items));
     if (node->c)
-        TRY(filter_items(run, scope, node, &items));
+        TRY(jinja_filter_loop_items(run, scope, node, &items));
     if (items->n == 0)
         return jinja_exec(run, scope, node->e);
     TRY(jinja_scope_new(run, scope, &inner));
@@ -90,7 +91,7 @@ static enum status exec_for(struct jinja_run *run, struct jinja_scope *scope,
         loop->index = i;
         value = (struct jinja_value){.kind = JINJA_LOOP, .loop = loop};
         TRY(jinja_assign(run, inner, JINJA_ATOM_LOOP, value));
-        TRY(set_target(run, inner, node->a, items->items[i]));
+        TRY(jinja_set_target(run, inner, node->a, items->items[i]));
         TRY(jinja_exec(run, inner, node->d));
         if (run->flow == JINJA_FLOW_BREAK)
             break;
@@ -100,8 +101,8 @@ static enum status exec_for(struct jinja_run *run, struct jinja_scope *scope,
     return STATUS_OK;
 }
 
-static enum status exec_if(struct jinja_run *run, struct jinja_scope *scope,
-                           const struct jinja_node *node) {
+static enum status jinja_exec_if(struct jinja_run *run, struct jinja_scope *scope,
+                                 const struct jinja_node *node) {
     for (const struct jinja_node *branch = node->a; branch; branch = branch->next) {
         struct jinja_value test = jinja_bool(true);
         if (branch->a)
@@ -113,16 +114,17 @@ static enum status exec_if(struct jinja_run *run, struct jinja_scope *scope,
 }
 
 /* What the block node->c prints in a scope of its own, through the filters node->b. */
-static enum status capture_filtered(struct jinja_run *run, struct jinja_scope *scope,
-                                    const struct jinja_node *node, struct jinja_value *value) {
+static enum status jinja_capture_filtered(struct jinja_run *run, struct jinja_scope *scope,
+                                          const struct jinja_node *node,
+                                          struct jinja_value *value) {
     struct jinja_scope *inner;
     TRY(jinja_scope_new(run, scope, &inner));
-    TRY(capture(run, inner, node->c, value));
+    TRY(jinja_capture(run, inner, node->c, value));
     return jinja_eval_filters(run, inner, node->b, *value, value);
 }
 
-static enum status new_macro(struct jinja_run *run, struct jinja_scope *scope,
-                             const struct jinja_node *node, struct jinja_value *value) {
+static enum status jinja_new_macro(struct jinja_run *run, struct jinja_scope *scope,
+                                   const struct jinja_node *node, struct jinja_value *value) {
     struct jinja_macro *macro;
     TRY(jinja_alloc(run, 1, sizeof *macro, &macro));
     *macro = (struct jinja_macro){node, scope};
@@ -130,8 +132,8 @@ static enum status new_macro(struct jinja_run *run, struct jinja_scope *scope,
     return STATUS_OK;
 }
 
-static enum status exec_scope(struct jinja_run *run, struct jinja_scope *scope,
-                              const struct jinja_node *node) {
+static enum status jinja_exec_scope(struct jinja_run *run, struct jinja_scope *scope,
+                                    const struct jinja_node *node) {
     struct jinja_scope *inner;
     TRY(jinja_scope_new(run, scope, &inner));
     for (const struct jinja_node *param = node->a; param; param = param->next) {
@@ -142,8 +144,8 @@ static enum status exec_scope(struct jinja_run *run, struct jinja_scope *scope,
     return jinja_exec(run, inner, node->b);
 }
 
-static enum status exec_node(struct jinja_run *run, struct jinja_scope *scope,
-                             const struct jinja_node *node) {
+static enum status jinja_exec_node(struct jinja_run *run, struct jinja_scope *scope,
+                                   const struct jinja_node *node) {
     struct jinja_value value;
     struct jinja_value caller;
     switch (node->kind) {
@@ -153,27 +155,27 @@ static enum status exec_node(struct jinja_run *run, struct jinja_scope *scope,
         TRY(jinja_eval(run, scope, node->a, &value));
         return jinja_put_value(run, run->out, value);
     case JINJA_IF:
-        return exec_if(run, scope, node);
+        return jinja_exec_if(run, scope, node);
     case JINJA_FOR:
-        return exec_for(run, scope, node);
+        return jinja_exec_for(run, scope, node);
     case JINJA_SET:
         TRY(jinja_eval(run, scope, node->b, &value));
-        return set_target(run, scope, node->a, value);
+        return jinja_set_target(run, scope, node->a, value);
     case JINJA_SET_TEXT:
-        TRY(capture_filtered(run, scope, node, &value));
-        return set_target(run, scope, node->a, value);
+        TRY(jinja_capture_filtered(run, scope, node, &value));
+        return jinja_set_target(run, scope, node->a, value);
     case JINJA_DEFINE:
-        TRY(new_macro(run, scope, node, &value));
+        TRY(jinja_new_macro(run, scope, node, &value));
         return jinja_assign(run, scope, node->atom, value);
     case JINJA_CALL_BLOCK:
-        TRY(new_macro(run, scope, node, &caller));
+        TRY(jinja_new_macro(run, scope, node, &caller));
         TRY(jinja_eval_call(run, scope, node->c, caller, &value));
         return jinja_put_value(run, run->out, value);
     case JINJA_FILTER_TEXT:
-        TRY(capture_filtered(run, scope, node, &value));
+        TRY(jinja_capture_filtered(run, scope, node, &value));
         return jinja_put_value(run, run->out, value);
     case JINJA_SCOPE:
-        return exec_scope(run, scope, node);
+        return jinja_exec_scope(run, scope, node);
     case JINJA_BREAK:
         run->flow = JINJA_FLOW_BREAK;
         return STATUS_OK;
@@ -193,7 +195,7 @@ enum status jinja_exec(struct jinja_run *run, struct jinja_scope *scope,
          node = node->next) {
         run->line = node->line;
         TRY(jinja_charge(run, 1));
-        TRY(exec_node(run, scope, node));
+        TRY(jinja_exec_node(run, scope, node));
     }
     jinja_leave(run);
     run->line = line;
@@ -202,7 +204,7 @@ enum status jinja_exec(struct jinja_run *run, struct jinja_scope *scope,
 
 /* ---- macros ---- */
 
-static bool has_param(const struct jinja_node *macro, const char *name) {
+static bool jinja_has_param(const struct jinja_node *macro, const char *name) {
     for (const struct jinja_node *param = macro->a; param; param = param->next)
         if (strcmp(param->name, name) == 0)
             return true;
@@ -210,9 +212,9 @@ static bool has_param(const struct jinja_node *macro, const char *name) {
 }
 
 /* Arguments that no parameter takes: varargs and kwargs if the body names them. */
-static enum status bind_rest(struct jinja_run *run, struct jinja_scope *scope,
-                             const struct jinja_node *node, const struct jinja_args *args,
-                             size_t n_params) {
+static enum status jinja_bind_rest(struct jinja_run *run, struct jinja_scope *scope,
+                                   const struct jinja_node *node, const struct jinja_args *args,
+                                   size_t n_params) {
     struct jinja_list *values;
     struct jinja_dict *named;
     TRY(jinja_list_new(run, 0, &values));
@@ -222,7 +224,7 @@ static enum status bind_rest(struct jinja_run *run, struct jinja_scope *scope,
     for (size_t i = 0; i < args->n_named; i++) {
         const char *name = args->named[i].name;
         struct jinja_value key;
-        if (has_param(node, name))
+        if (jinja_has_param(node, name))
             continue;
         if (strcmp(name, "caller") == 0 && (node->takes & 1u << JINJA_ATOM_CALLER)) {
             TRY(jinja_assign(run, scope, JINJA_ATOM_CALLER, args->named[i].value));
@@ -247,14 +249,14 @@ static enum status bind_rest(struct jinja_run *run, struct jinja_scope *scope,
 
 /* Parameters by place, by name, by default; what is left is undefined. Defaults see the parameters
  * before them. */
-static enum status bind_params(struct jinja_run *run, struct jinja_scope *scope,
-                               const struct jinja_node *node, const struct jinja_args *args) {
+static enum status jinja_bind_params(struct jinja_run *run, struct jinja_scope *scope,
+                                     const struct jinja_node *node, const struct jinja_args *args) {
     size_t n_params = 0;
     for (const struct jinja_node *param = node->a; param; param = param->next)
         n_params++;
     if (node->takes & 1u << JINJA_ATOM_CALLER)
         TRY(jinja_assign(run, scope, JINJA_ATOM_CALLER, jinja_undefined("caller")));
-    TRY(bind_rest(run, scope, node, args, n_params));
+    TRY(jinja_bind_rest(run, scope, node, args, n_params));
     size_t at = 0;
     for (const struct jinja_node *param = node->a; param; param = param->next, at++) {
         struct jinja_value value = at < args->n ? args->values[at] : (struct jinja_value){0};
@@ -280,9 +282,9 @@ enum status jinja_call_macro(struct jinja_run *run, const struct jinja_macro *ma
     struct jinja_scope *scope;
     enum jinja_flow flow = run->flow;
     TRY(jinja_scope_new(run, macro->scope, &scope));
-    TRY(bind_params(run, scope, macro->node, args));
+    TRY(jinja_bind_params(run, scope, macro->node, args));
     run->flow = JINJA_FLOW_NEXT;
-    TRY(capture(run, scope, macro->node->b, value));
+    TRY(jinja_capture(run, scope, macro->node->b, value));
     run->flow = flow;
     return STATUS_OK;
 }

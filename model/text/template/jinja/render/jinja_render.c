@@ -14,16 +14,16 @@
 
 /* The roles of a chat are a closed set, so that their names cannot smuggle a marker in; templates
  * build markers with them ('<|' + role + '|>'). */
-static enum status trust_role(struct jinja_run *run, const char *const *roles,
-                              struct jinja_value *value) {
+static enum status jinja_trust_role(struct jinja_run *run, const char *const *roles,
+                                    struct jinja_value *value) {
     for (; *roles; roles++)
         if (span_is(jinja_span(*value), *roles))
             return jinja_string_new(run, *roles, strlen(*roles), false, value);
     return STATUS_OK;
 }
 
-static enum status trust_roles(struct jinja_run *run, const char *const *roles,
-                               const struct jinja_value *messages) {
+static enum status jinja_trust_roles(struct jinja_run *run, const char *const *roles,
+                                     const struct jinja_value *messages) {
     if (!roles || messages->kind != JINJA_LIST)
         return STATUS_OK;
     for (size_t i = 0; i < messages->list->n; i++) {
@@ -31,13 +31,13 @@ static enum status trust_roles(struct jinja_run *run, const char *const *roles,
         for (size_t j = 0; message->kind == JINJA_DICT && j < message->dict->n; j++) {
             struct jinja_value *value = &message->dict->values[j];
             if (span_is(jinja_span(message->dict->keys[j]), "role") && jinja_is_string(*value))
-                TRY(trust_role(run, roles, value));
+                TRY(jinja_trust_role(run, roles, value));
         }
     }
     return STATUS_OK;
 }
 
-static enum status set_globals(struct jinja_run *run, const struct jinja_input *input) {
+static enum status jinja_set_globals(struct jinja_run *run, const struct jinja_input *input) {
     TRY(jinja_alloc(run, run->program->n_atoms, sizeof *run->globals, &run->globals));
     for (uint32_t i = 0; i < run->program->n_atoms; i++) {
         const char *name = run->program->atoms[i];
@@ -48,7 +48,7 @@ static enum status set_globals(struct jinja_run *run, const struct jinja_input *
         if (variable) {
             TRY(jinja_from_json(run, variable, !constant, 0, &run->globals[i]));
             if (strcmp(name, "messages") == 0) {
-                TRY(trust_roles(run, input->roles, &run->globals[i]));
+                TRY(jinja_trust_roles(run, input->roles, &run->globals[i]));
                 run->steps_max += JINJA_STEPS_PER_MESSAGE * json_array_size(variable);
             }
         } else if (function) {
@@ -60,7 +60,7 @@ static enum status set_globals(struct jinja_run *run, const struct jinja_input *
     return STATUS_OK;
 }
 
-static enum status copy_out(const struct jinja_text *text, struct jinja_output *output) {
+static enum status jinja_copy_out(const struct jinja_text *text, struct jinja_output *output) {
     struct jinja_output made = {.n = text->n, .n_marks = text->n_marks};
     made.bytes = malloc(text->n + 1);
     made.marks = calloc(text->n_marks ? text->n_marks : 1, sizeof *made.marks);
@@ -90,11 +90,11 @@ enum status jinja_render(const struct jinja_program *program, const struct jinja
                             .call_macro = jinja_call_macro,
                             .error = error};
     arena_init(&run.arena, JINJA_MEMORY_MAX);
-    enum status status = set_globals(&run, input);
+    enum status status = jinja_set_globals(&run, input);
     if (status == STATUS_OK)
         status = jinja_exec(&run, &root, program->body);
     if (status == STATUS_OK) {
-        status = copy_out(&text, output);
+        status = jinja_copy_out(&text, output);
         if (status != STATUS_OK)
             error_set(error, status, "no memory for the prompt");
     }

@@ -4,15 +4,15 @@
 #include "model/text/template/jinja/syntax/jinja_parser.h"
 
 /* A sign binds weaker than postfixes and stronger than filters. */
-static enum status parse_unary(struct jinja_parser *parser, bool with_filters,
-                               struct jinja_node **node) {
+static enum status jinja_parse_unary(struct jinja_parser *parser, bool with_filters,
+                                     struct jinja_node **node) {
     unsigned before = parser->nesting;
     if (jinja_at_op(parser, '-') || jinja_at_op(parser, '+')) {
         bool is_minus = jinja_at_op(parser, '-');
         struct jinja_node *inner;
         jinja_skip(parser);
         TRY(jinja_nest(parser));
-        TRY(parse_unary(parser, false, &inner));
+        TRY(jinja_parse_unary(parser, false, &inner));
         TRY(jinja_wrap(parser, is_minus ? JINJA_NEGATE : JINJA_PLUS, inner, node));
     } else {
         TRY(jinja_parse_primary(parser, node));
@@ -33,7 +33,7 @@ static enum status parse_unary(struct jinja_parser *parser, bool with_filters,
     return STATUS_OK;
 }
 
-static enum jinja_op arith_op(const struct jinja_token *token, unsigned rank) {
+static enum jinja_op jinja_arith_op(const struct jinja_token *token, unsigned rank) {
     static const struct {
         uint16_t token;
         enum jinja_op op;
@@ -53,11 +53,11 @@ static enum jinja_op arith_op(const struct jinja_token *token, unsigned rank) {
     return JINJA_OP_NONE;
 }
 
-static enum status parse_concat(struct jinja_parser *parser, struct jinja_node **node);
+static enum status jinja_parse_concat(struct jinja_parser *parser, struct jinja_node **node);
 
 /* Rank 0: + -; between 0 and 1 stands ~; rank 1: * / // %; rank 2: **; all from the left. */
-static enum status parse_arith(struct jinja_parser *parser, unsigned rank,
-                               struct jinja_node **node) {
+static enum status jinja_parse_arith(struct jinja_parser *parser, unsigned rank,
+                                     struct jinja_node **node) {
     struct jinja_nodes operands = {0};
     struct jinja_node *operand;
     enum jinja_op op = JINJA_OP_NONE;
@@ -70,12 +70,12 @@ static enum status parse_arith(struct jinja_parser *parser, unsigned rank,
         }
         struct jinja_node **to = operands.last ? &operands.last->a : node;
         if (rank == 0)
-            TRY(parse_concat(parser, to));
+            TRY(jinja_parse_concat(parser, to));
         else if (rank == 1)
-            TRY(parse_arith(parser, 2, to));
+            TRY(jinja_parse_arith(parser, 2, to));
         else
-            TRY(parse_unary(parser, true, to));
-        op = arith_op(jinja_token(parser), rank);
+            TRY(jinja_parse_unary(parser, true, to));
+        op = jinja_arith_op(jinja_token(parser), rank);
     } while (op != JINJA_OP_NONE);
     if (!operands.first)
         return STATUS_OK;
@@ -85,10 +85,10 @@ static enum status parse_arith(struct jinja_parser *parser, unsigned rank,
 }
 
 /* A list of what `parse` reads with `between` between; one alone stays itself. */
-static enum status parse_chain(struct jinja_parser *parser, enum jinja_node_kind kind,
-                               const char *between,
-                               enum status (*parse)(struct jinja_parser *, struct jinja_node **),
-                               struct jinja_node **node) {
+static enum status
+jinja_parse_chain(struct jinja_parser *parser, enum jinja_node_kind kind, const char *between,
+                  enum status (*parse)(struct jinja_parser *, struct jinja_node **),
+                  struct jinja_node **node) {
     struct jinja_nodes items = {0};
     do {
         struct jinja_node *item;
@@ -99,16 +99,16 @@ static enum status parse_chain(struct jinja_parser *parser, enum jinja_node_kind
     return items.first->next ? jinja_wrap(parser, kind, items.first, node) : STATUS_OK;
 }
 
-static enum status parse_product(struct jinja_parser *parser, struct jinja_node **node) {
-    return parse_arith(parser, 1, node);
+static enum status jinja_parse_product(struct jinja_parser *parser, struct jinja_node **node) {
+    return jinja_parse_arith(parser, 1, node);
 }
 
-static enum status parse_concat(struct jinja_parser *parser, struct jinja_node **node) {
-    return parse_chain(parser, JINJA_CONCAT, "~", parse_product, node);
+static enum status jinja_parse_concat(struct jinja_parser *parser, struct jinja_node **node) {
+    return jinja_parse_chain(parser, JINJA_CONCAT, "~", jinja_parse_product, node);
 }
 
 /* The comparison at the current token, its tokens skipped. */
-static enum jinja_op skip_comparison(struct jinja_parser *parser) {
+static enum jinja_op jinja_skip_comparison(struct jinja_parser *parser) {
     static const struct {
         uint16_t token;
         enum jinja_op op;
@@ -132,15 +132,15 @@ static enum jinja_op skip_comparison(struct jinja_parser *parser) {
     return JINJA_NOT_IN;
 }
 
-static enum status parse_compare(struct jinja_parser *parser, struct jinja_node **node) {
+static enum status jinja_parse_compare(struct jinja_parser *parser, struct jinja_node **node) {
     struct jinja_nodes operands = {0};
     enum jinja_op op;
-    TRY(parse_arith(parser, 0, node));
-    while ((op = skip_comparison(parser)) != JINJA_OP_NONE) {
+    TRY(jinja_parse_arith(parser, 0, node));
+    while ((op = jinja_skip_comparison(parser)) != JINJA_OP_NONE) {
         struct jinja_node *operand;
         TRY(jinja_node_new(parser, JINJA_OPERAND, &operand));
         operand->op = op;
-        TRY(parse_arith(parser, 0, &operand->a));
+        TRY(jinja_parse_arith(parser, 0, &operand->a));
         jinja_nodes_add(&operands, operand);
     }
     if (!operands.first)
@@ -150,22 +150,22 @@ static enum status parse_compare(struct jinja_parser *parser, struct jinja_node 
     return STATUS_OK;
 }
 
-static enum status parse_not(struct jinja_parser *parser, struct jinja_node **node) {
+static enum status jinja_parse_not(struct jinja_parser *parser, struct jinja_node **node) {
     struct jinja_node *inner;
     if (!jinja_skip_name(parser, "not"))
-        return parse_compare(parser, node);
+        return jinja_parse_compare(parser, node);
     TRY(jinja_nest(parser));
-    TRY(parse_not(parser, &inner));
+    TRY(jinja_parse_not(parser, &inner));
     jinja_unnest(parser);
     return jinja_wrap(parser, JINJA_NOT, inner, node);
 }
 
-static enum status parse_and(struct jinja_parser *parser, struct jinja_node **node) {
-    return parse_chain(parser, JINJA_AND, "and", parse_not, node);
+static enum status jinja_parse_and(struct jinja_parser *parser, struct jinja_node **node) {
+    return jinja_parse_chain(parser, JINJA_AND, "and", jinja_parse_not, node);
 }
 
-static enum status parse_or(struct jinja_parser *parser, struct jinja_node **node) {
-    return parse_chain(parser, JINJA_OR, "or", parse_and, node);
+static enum status jinja_parse_or(struct jinja_parser *parser, struct jinja_node **node) {
+    return jinja_parse_chain(parser, JINJA_OR, "or", jinja_parse_and, node);
 }
 
 enum status jinja_parse_expression(struct jinja_parser *parser, bool with_if_else,
@@ -173,13 +173,13 @@ enum status jinja_parse_expression(struct jinja_parser *parser, bool with_if_els
     unsigned before = parser->nesting;
     const struct jinja_node *unknown = parser->unknown;
     TRY(jinja_nest(parser));
-    TRY(parse_or(parser, node));
+    TRY(jinja_parse_or(parser, node));
     while (with_if_else && jinja_skip_name(parser, "if")) {
         struct jinja_node *made;
         TRY(jinja_nest(parser));
         TRY(jinja_node_new(parser, JINJA_IF_ELSE, &made));
         made->b = *node;
-        TRY(parse_or(parser, &made->a));
+        TRY(jinja_parse_or(parser, &made->a));
         if (jinja_skip_name(parser, "else"))
             TRY(jinja_parse_expression(parser, true, &made->c));
         *node = made;
@@ -189,7 +189,7 @@ enum status jinja_parse_expression(struct jinja_parser *parser, bool with_if_els
     return STATUS_OK;
 }
 
-static bool ends_tuple(const struct jinja_parser *parser) {
+static bool jinja_ends_tuple(const struct jinja_parser *parser) {
     const struct jinja_token *token = jinja_token(parser);
     return token->kind == JINJA_T_VARIABLE_END || token->kind == JINJA_T_BLOCK_END ||
            token->kind == JINJA_T_END || jinja_token_is_op(token, ')');
@@ -202,7 +202,7 @@ enum status jinja_parse_tuple(struct jinja_parser *parser, bool with_if_else,
     while (!items.first || jinja_skip_op(parser, ',')) {
         struct jinja_node *item;
         is_tuple = items.first != NULL;
-        if (is_tuple && ends_tuple(parser))
+        if (is_tuple && jinja_ends_tuple(parser))
             break;
         TRY(jinja_parse_expression(parser, with_if_else, &item));
         jinja_nodes_add(&items, item);

@@ -18,8 +18,8 @@ enum status jinja_constant_string(struct jinja_parser *parser, const char *bytes
 }
 
 /* n hexadecimal digits at *at as a character. */
-static enum status read_hex(struct jinja_parser *parser, const char *bytes, size_t n, size_t *at,
-                            int n_digits, char **out) {
+static enum status jinja_read_hex(struct jinja_parser *parser, const char *bytes, size_t n,
+                                  size_t *at, int n_digits, char **out) {
     uint32_t point = 0;
     for (int i = 0; i < n_digits; i++, ++*at) {
         int digit = *at < n ? hex_value(bytes[*at]) : -1;
@@ -34,8 +34,8 @@ static enum status read_hex(struct jinja_parser *parser, const char *bytes, size
 }
 
 /* Behind a backslash at bytes[*at]. No escape is shorter than what it stands for. */
-static enum status read_escape(struct jinja_parser *parser, const char *bytes, size_t n, size_t *at,
-                               char **out) {
+static enum status jinja_read_escape(struct jinja_parser *parser, const char *bytes, size_t n,
+                                     size_t *at, char **out) {
     static const char from[] = "\\'\"abfnrtv";
     static const char to[] = "\\'\"\a\b\f\n\r\t\v";
     char c = bytes[(*at)++];
@@ -43,7 +43,7 @@ static enum status read_escape(struct jinja_parser *parser, const char *bytes, s
     if (simple) {
         *(*out)++ = to[simple - from];
     } else if (c == 'x' || c == 'u' || c == 'U') {
-        return read_hex(parser, bytes, n, at, c == 'x' ? 2 : c == 'u' ? 4 : 8, out);
+        return jinja_read_hex(parser, bytes, n, at, c == 'x' ? 2 : c == 'u' ? 4 : 8, out);
     } else if (c >= '0' && c <= '7') {
         uint32_t point = (uint32_t)(c - '0');
         for (int i = 0; i < 2 && *at < n && bytes[*at] >= '0' && bytes[*at] <= '7'; i++)
@@ -58,8 +58,8 @@ static enum status read_escape(struct jinja_parser *parser, const char *bytes, s
     return STATUS_OK;
 }
 
-static enum status read_string(struct jinja_parser *parser, struct span text,
-                               struct jinja_value *value) {
+static enum status jinja_read_string(struct jinja_parser *parser, struct span text,
+                                     struct jinja_value *value) {
     const char *bytes = text.bytes + 1;
     size_t n = text.n - 2;
     if (n == 0 || !memchr(bytes, '\\', n))
@@ -74,13 +74,14 @@ static enum status read_string(struct jinja_parser *parser, struct span text,
             continue;
         }
         at++; /* the lexer leaves no backslash at the end */
-        TRY(read_escape(parser, bytes, n, &at, &out));
+        TRY(jinja_read_escape(parser, bytes, n, &at, &out));
     }
     return jinja_constant_string(parser, made, (size_t)(out - made), value);
 }
 
 /* Digits without the underscores, NUL-terminated. */
-static enum status copy_digits(struct jinja_parser *parser, struct span text, char digits[400]) {
+static enum status jinja_copy_digits(struct jinja_parser *parser, struct span text,
+                                     char digits[400]) {
     size_t n = 0;
     for (size_t i = 0; i < text.n; i++) {
         if (text.bytes[i] == '_')
@@ -93,10 +94,10 @@ static enum status copy_digits(struct jinja_parser *parser, struct span text, ch
     return STATUS_OK;
 }
 
-static enum status read_integer(struct jinja_parser *parser, struct span text,
-                                struct jinja_value *value) {
+static enum status jinja_read_integer(struct jinja_parser *parser, struct span text,
+                                      struct jinja_value *value) {
     char digits[400];
-    TRY(copy_digits(parser, text, digits));
+    TRY(jinja_copy_digits(parser, text, digits));
     int base = digits[0] != '0' || !digits[1]         ? 10
                : digits[1] == 'x' || digits[1] == 'X' ? 16
                : digits[1] == 'o' || digits[1] == 'O' ? 8
@@ -118,11 +119,11 @@ enum status jinja_parse_literal(struct jinja_parser *parser, struct jinja_value 
     char digits[400];
     switch (jinja_token(parser)->kind) {
     case JINJA_T_STRING:
-        return read_string(parser, text, value);
+        return jinja_read_string(parser, text, value);
     case JINJA_T_INTEGER:
-        return read_integer(parser, text, value);
+        return jinja_read_integer(parser, text, value);
     default:
-        TRY(copy_digits(parser, text, digits));
+        TRY(jinja_copy_digits(parser, text, digits));
         *value = jinja_float(strtod(digits, NULL));
         return STATUS_OK;
     }

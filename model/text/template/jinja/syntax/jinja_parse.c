@@ -3,37 +3,37 @@
 
 #include <string.h>
 
-static enum status parse_body(struct jinja_parser *parser, const char *const *ends,
-                              struct jinja_node **first, const char **end);
+static enum status jinja_parse_body(struct jinja_parser *parser, const char *const *ends,
+                                    struct jinja_node **first, const char **end);
 
 /* What a statement's tag ends with. */
-static enum status expect_tag_end(struct jinja_parser *parser) {
+static enum status jinja_expect_tag_end(struct jinja_parser *parser) {
     if (jinja_token(parser)->kind != JINJA_T_BLOCK_END)
         return jinja_parse_expected(parser, "the end of the tag");
     jinja_skip(parser);
     return STATUS_OK;
 }
 
-static enum status expect_op(struct jinja_parser *parser, uint16_t op, const char *what) {
+static enum status jinja_expect_op(struct jinja_parser *parser, uint16_t op, const char *what) {
     return jinja_skip_op(parser, op) ? STATUS_OK : jinja_parse_expected(parser, what);
 }
 
 /* The rest of a tag, a body, and the name of its end tag, whose end is not read. A body of its own
  * frame is never soft. */
-static enum status parse_block(struct jinja_parser *parser, const char *end, bool is_soft,
-                               struct jinja_node **body) {
+static enum status jinja_parse_block(struct jinja_parser *parser, const char *end, bool is_soft,
+                                     struct jinja_node **body) {
     const char *const ends[] = {end, NULL};
     const char *found;
     bool was_soft = parser->is_soft;
     parser->is_soft = is_soft;
-    TRY(expect_tag_end(parser));
-    TRY(parse_body(parser, ends, body, &found));
+    TRY(jinja_expect_tag_end(parser));
+    TRY(jinja_parse_body(parser, ends, body, &found));
     parser->is_soft = was_soft;
-    return expect_tag_end(parser);
+    return jinja_expect_tag_end(parser);
 }
 
-static enum status parse_name_target(struct jinja_parser *parser, bool with_namespace,
-                                     struct jinja_node **node) {
+static enum status jinja_parse_name_target(struct jinja_parser *parser, bool with_namespace,
+                                           struct jinja_node **node) {
     static const char *const words[] = {"true", "false", "True", "False", "none", "None"};
     const struct jinja_token *token = jinja_token(parser);
     if (token->kind != JINJA_T_NAME)
@@ -54,29 +54,29 @@ static enum status parse_name_target(struct jinja_parser *parser, bool with_name
     return STATUS_OK;
 }
 
-static enum status parse_target(struct jinja_parser *parser, bool with_namespace,
-                                struct jinja_node **node);
+static enum status jinja_parse_target(struct jinja_parser *parser, bool with_namespace,
+                                      struct jinja_node **node);
 
-static enum status parse_one_target(struct jinja_parser *parser, bool with_namespace,
-                                    struct jinja_node **node) {
+static enum status jinja_parse_one_target(struct jinja_parser *parser, bool with_namespace,
+                                          struct jinja_node **node) {
     if (!jinja_skip_op(parser, '('))
-        return parse_name_target(parser, with_namespace, node);
+        return jinja_parse_name_target(parser, with_namespace, node);
     TRY(jinja_nest(parser));
-    TRY(parse_target(parser, with_namespace, node));
+    TRY(jinja_parse_target(parser, with_namespace, node));
     jinja_unnest(parser);
-    return expect_op(parser, ')', "a parenthesis");
+    return jinja_expect_op(parser, ')', "a parenthesis");
 }
 
 /* `a`, `a, b`, `(a, b), c`, `ns.a` */
-static enum status parse_target(struct jinja_parser *parser, bool with_namespace,
-                                struct jinja_node **node) {
+static enum status jinja_parse_target(struct jinja_parser *parser, bool with_namespace,
+                                      struct jinja_node **node) {
     struct jinja_nodes items = {0};
     bool is_tuple = false;
     do {
         struct jinja_node *item;
         if (is_tuple && jinja_token(parser)->kind != JINJA_T_NAME && !jinja_at_op(parser, '('))
             break; /* a comma behind the last */
-        TRY(parse_one_target(parser, with_namespace, &item));
+        TRY(jinja_parse_one_target(parser, with_namespace, &item));
         jinja_nodes_add(&items, item);
         is_tuple |= jinja_at_op(parser, ',');
     } while (jinja_skip_op(parser, ',') && !jinja_at_name(parser, "in"));
@@ -88,7 +88,7 @@ static enum status parse_target(struct jinja_parser *parser, bool with_namespace
     return STATUS_OK;
 }
 
-static enum status parse_if(struct jinja_parser *parser, struct jinja_node *node) {
+static enum status jinja_parse_if(struct jinja_parser *parser, struct jinja_node *node) {
     static const char *const ends[] = {"elif", "else", "endif", NULL};
     static const char *const last[] = {"endif", NULL};
     struct jinja_nodes branches = {0};
@@ -102,21 +102,21 @@ static enum status parse_if(struct jinja_parser *parser, struct jinja_node *node
         TRY(jinja_node_new(parser, JINJA_BRANCH, &branch));
         if (!is_else)
             TRY(jinja_parse_tuple(parser, false, &branch->a));
-        TRY(expect_tag_end(parser));
-        TRY(parse_body(parser, is_else ? last : ends, &branch->b, &found));
+        TRY(jinja_expect_tag_end(parser));
+        TRY(jinja_parse_body(parser, is_else ? last : ends, &branch->b, &found));
         jinja_nodes_add(&branches, branch);
     }
     parser->is_soft = was_soft;
     node->a = branches.first;
-    return expect_tag_end(parser);
+    return jinja_expect_tag_end(parser);
 }
 
-static enum status parse_for(struct jinja_parser *parser, struct jinja_node *node) {
+static enum status jinja_parse_for(struct jinja_parser *parser, struct jinja_node *node) {
     static const char *const ends[] = {"endfor", "else", NULL};
     const char *found;
     bool was_soft = parser->is_soft;
     node->kind = JINJA_FOR;
-    TRY(parse_target(parser, false, &node->a));
+    TRY(jinja_parse_target(parser, false, &node->a));
     if (!jinja_skip_name(parser, "in"))
         return jinja_parse_expected(parser, "in");
     TRY(jinja_parse_tuple(parser, false, &node->b));
@@ -124,38 +124,38 @@ static enum status parse_for(struct jinja_parser *parser, struct jinja_node *nod
         TRY(jinja_parse_expression(parser, true, &node->c));
     if (jinja_at_name(parser, "recursive"))
         return jinja_parse_fail(parser, STATUS_UNSUPPORTED, "recursive loops are not supported");
-    TRY(expect_tag_end(parser));
+    TRY(jinja_expect_tag_end(parser));
     parser->is_soft = false;
     parser->n_loops++;
-    TRY(parse_body(parser, ends, &node->d, &found));
+    TRY(jinja_parse_body(parser, ends, &node->d, &found));
     parser->n_loops--;
     parser->is_soft = was_soft;
     if (strcmp(found, "else") != 0)
-        return expect_tag_end(parser);
-    return parse_block(parser, "endfor", false, &node->e);
+        return jinja_expect_tag_end(parser);
+    return jinja_parse_block(parser, "endfor", false, &node->e);
 }
 
-static enum status parse_set(struct jinja_parser *parser, struct jinja_node *node) {
+static enum status jinja_parse_set(struct jinja_parser *parser, struct jinja_node *node) {
     node->kind = JINJA_SET;
-    TRY(parse_target(parser, true, &node->a));
+    TRY(jinja_parse_target(parser, true, &node->a));
     if (jinja_skip_op(parser, '=')) {
         TRY(jinja_parse_tuple(parser, true, &node->b));
-        return expect_tag_end(parser);
+        return jinja_expect_tag_end(parser);
     }
     node->kind = JINJA_SET_TEXT;
     TRY(jinja_parse_filters(parser, &node->b));
-    return parse_block(parser, "endset", false, &node->c);
+    return jinja_parse_block(parser, "endset", false, &node->c);
 }
 
 /* `(a, b=1)` */
-static enum status parse_params(struct jinja_parser *parser, struct jinja_node **first) {
+static enum status jinja_parse_params(struct jinja_parser *parser, struct jinja_node **first) {
     struct jinja_nodes params = {0};
-    TRY(expect_op(parser, '(', "a parenthesis"));
+    TRY(jinja_expect_op(parser, '(', "a parenthesis"));
     while (!jinja_at_op(parser, ')')) {
         struct jinja_node *param;
         if (params.first)
-            TRY(expect_op(parser, ',', "a comma"));
-        TRY(parse_name_target(parser, false, &param));
+            TRY(jinja_expect_op(parser, ',', "a comma"));
+        TRY(jinja_parse_name_target(parser, false, &param));
         param->kind = JINJA_PARAM;
         if (jinja_skip_op(parser, '='))
             TRY(jinja_parse_expression(parser, true, &param->a));
@@ -170,13 +170,13 @@ static enum status parse_params(struct jinja_parser *parser, struct jinja_node *
 }
 
 /* The body of a macro or a call block: no loop around it counts. */
-static enum status parse_callable(struct jinja_parser *parser, struct jinja_node *node,
-                                  const char *end) {
+static enum status jinja_parse_callable(struct jinja_parser *parser, struct jinja_node *node,
+                                        const char *end) {
     struct jinja_node *outer = parser->macro;
     unsigned n_loops = parser->n_loops;
     parser->macro = node;
     parser->n_loops = 0;
-    TRY(parse_block(parser, end, false, &node->b));
+    TRY(jinja_parse_block(parser, end, false, &node->b));
     parser->macro = outer;
     parser->n_loops = n_loops;
     /* What a block inside names, the macro around it takes too (compiler.py, find_undeclared). */
@@ -185,83 +185,83 @@ static enum status parse_callable(struct jinja_parser *parser, struct jinja_node
     return STATUS_OK;
 }
 
-static enum status parse_macro(struct jinja_parser *parser, struct jinja_node *node) {
+static enum status jinja_parse_macro(struct jinja_parser *parser, struct jinja_node *node) {
     struct jinja_node *name;
     node->kind = JINJA_DEFINE;
-    TRY(parse_name_target(parser, false, &name));
+    TRY(jinja_parse_name_target(parser, false, &name));
     node->atom = name->atom;
     node->name = name->name;
-    TRY(parse_params(parser, &node->a));
-    return parse_callable(parser, node, "endmacro");
+    TRY(jinja_parse_params(parser, &node->a));
+    return jinja_parse_callable(parser, node, "endmacro");
 }
 
-static enum status parse_call_block(struct jinja_parser *parser, struct jinja_node *node) {
+static enum status jinja_parse_call_block(struct jinja_parser *parser, struct jinja_node *node) {
     node->kind = JINJA_CALL_BLOCK;
     if (jinja_at_op(parser, '('))
-        TRY(parse_params(parser, &node->a));
+        TRY(jinja_parse_params(parser, &node->a));
     TRY(jinja_parse_expression(parser, true, &node->c));
     if (node->c->kind != JINJA_CALL)
         return jinja_parse_fail(parser, STATUS_INVALID, "a call block needs a call");
-    return parse_callable(parser, node, "endcall");
+    return jinja_parse_callable(parser, node, "endcall");
 }
 
-static enum status parse_filter_block(struct jinja_parser *parser, struct jinja_node *node) {
+static enum status jinja_parse_filter_block(struct jinja_parser *parser, struct jinja_node *node) {
     node->kind = JINJA_FILTER_TEXT;
     TRY(jinja_parse_filter(parser, &node->b));
     TRY(jinja_parse_filters(parser, &node->b));
-    return parse_block(parser, "endfilter", false, &node->c);
+    return jinja_parse_block(parser, "endfilter", false, &node->c);
 }
 
-static enum status parse_generation(struct jinja_parser *parser, struct jinja_node *node) {
+static enum status jinja_parse_generation(struct jinja_parser *parser, struct jinja_node *node) {
     node->kind = JINJA_SCOPE;
-    return parse_block(parser, "endgeneration", false, &node->b);
+    return jinja_parse_block(parser, "endgeneration", false, &node->b);
 }
 
-static enum status parse_with(struct jinja_parser *parser, struct jinja_node *node) {
+static enum status jinja_parse_with(struct jinja_parser *parser, struct jinja_node *node) {
     struct jinja_nodes params = {0};
     node->kind = JINJA_SCOPE;
     while (jinja_token(parser)->kind != JINJA_T_BLOCK_END) {
         struct jinja_node *param;
         if (params.first)
-            TRY(expect_op(parser, ',', "a comma"));
-        TRY(parse_name_target(parser, false, &param));
+            TRY(jinja_expect_op(parser, ',', "a comma"));
+        TRY(jinja_parse_name_target(parser, false, &param));
         param->kind = JINJA_PARAM;
-        TRY(expect_op(parser, '=', "an equals sign"));
+        TRY(jinja_expect_op(parser, '=', "an equals sign"));
         TRY(jinja_parse_expression(parser, true, &param->a));
         jinja_nodes_add(&params, param);
     }
     node->a = params.first;
-    return parse_block(parser, "endwith", false, &node->b);
+    return jinja_parse_block(parser, "endwith", false, &node->b);
 }
 
-static enum status parse_break(struct jinja_parser *parser, struct jinja_node *node) {
+static enum status jinja_parse_break(struct jinja_parser *parser, struct jinja_node *node) {
     node->kind = JINJA_BREAK;
     if (parser->n_loops == 0)
         return jinja_parse_fail(parser, STATUS_INVALID, "break or continue outside of a loop");
-    return expect_tag_end(parser);
+    return jinja_expect_tag_end(parser);
 }
 
-static enum status parse_continue(struct jinja_parser *parser, struct jinja_node *node) {
-    TRY(parse_break(parser, node));
+static enum status jinja_parse_continue(struct jinja_parser *parser, struct jinja_node *node) {
+    TRY(jinja_parse_break(parser, node));
     node->kind = JINJA_CONTINUE;
     return STATUS_OK;
 }
 
-static enum status parse_statement(struct jinja_parser *parser, struct jinja_node **node) {
+static enum status jinja_parse_statement(struct jinja_parser *parser, struct jinja_node **node) {
     static const struct {
         const char *name;
         enum status (*parse)(struct jinja_parser *parser, struct jinja_node *node);
     } statements[] = {
-        {"if", parse_if},
-        {"for", parse_for},
-        {"set", parse_set},
-        {"macro", parse_macro},
-        {"call", parse_call_block},
-        {"filter", parse_filter_block},
-        {"generation", parse_generation},
-        {"with", parse_with},
-        {"break", parse_break},
-        {"continue", parse_continue},
+        {"if", jinja_parse_if},
+        {"for", jinja_parse_for},
+        {"set", jinja_parse_set},
+        {"macro", jinja_parse_macro},
+        {"call", jinja_parse_call_block},
+        {"filter", jinja_parse_filter_block},
+        {"generation", jinja_parse_generation},
+        {"with", jinja_parse_with},
+        {"break", jinja_parse_break},
+        {"continue", jinja_parse_continue},
     };
     const struct jinja_token *token = jinja_token(parser);
     if (token->kind != JINJA_T_NAME)
@@ -277,7 +277,7 @@ static enum status parse_statement(struct jinja_parser *parser, struct jinja_nod
                             span_shown(token->text), token->text.bytes);
 }
 
-static enum status parse_output(struct jinja_parser *parser, struct jinja_node **node) {
+static enum status jinja_parse_output(struct jinja_parser *parser, struct jinja_node **node) {
     TRY(jinja_node_new(parser, JINJA_OUTPUT, node));
     jinja_skip(parser);
     TRY(jinja_parse_tuple(parser, true, &(*node)->a));
@@ -288,7 +288,7 @@ static enum status parse_output(struct jinja_parser *parser, struct jinja_node *
 }
 
 /* Whether the tag at the current token is one of `ends`; then stands behind its name. */
-static bool at_end(struct jinja_parser *parser, const char *const *ends, const char **end) {
+static bool jinja_at_end(struct jinja_parser *parser, const char *const *ends, const char **end) {
     for (; *ends; ends++) {
         if (!jinja_token_is_name(jinja_next_token(parser), *ends))
             continue;
@@ -300,8 +300,8 @@ static bool at_end(struct jinja_parser *parser, const char *const *ends, const c
     return false;
 }
 
-static enum status parse_body(struct jinja_parser *parser, const char *const *ends,
-                              struct jinja_node **first, const char **end) {
+static enum status jinja_parse_body(struct jinja_parser *parser, const char *const *ends,
+                                    struct jinja_node **first, const char **end) {
     struct jinja_nodes nodes = {0};
     TRY(jinja_nest(parser));
     for (;;) {
@@ -313,12 +313,12 @@ static enum status parse_body(struct jinja_parser *parser, const char *const *en
             return jinja_parse_fail(parser, STATUS_INVALID, "the template ends before %s", ends[0]);
         }
         if (token->kind == JINJA_T_BLOCK_BEGIN) {
-            if (ends && at_end(parser, ends, end))
+            if (ends && jinja_at_end(parser, ends, end))
                 break;
             jinja_skip(parser);
-            TRY(parse_statement(parser, &node));
+            TRY(jinja_parse_statement(parser, &node));
         } else if (token->kind == JINJA_T_VARIABLE_BEGIN) {
-            TRY(parse_output(parser, &node));
+            TRY(jinja_parse_output(parser, &node));
         } else {
             TRY(jinja_node_new(parser, JINJA_DATA, &node));
             TRY(jinja_constant_string(parser, token->text.bytes, token->text.n, &node->value));
@@ -332,5 +332,5 @@ static enum status parse_body(struct jinja_parser *parser, const char *const *en
 }
 
 enum status jinja_parse_statements(struct jinja_parser *parser, struct jinja_node **first) {
-    return parse_body(parser, NULL, first, NULL);
+    return jinja_parse_body(parser, NULL, first, NULL);
 }

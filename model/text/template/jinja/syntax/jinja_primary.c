@@ -12,7 +12,7 @@ enum status jinja_wrap(struct jinja_parser *parser, enum jinja_node_kind kind, s
 }
 
 /* Items up to the closing bracket, a comma between, perhaps one behind the last. */
-static enum status parse_list(struct jinja_parser *parser, struct jinja_node **node) {
+static enum status jinja_parse_list(struct jinja_parser *parser, struct jinja_node **node) {
     struct jinja_nodes items = {0};
     TRY(jinja_node_new(parser, JINJA_MAKE_LIST, node));
     jinja_skip(parser);
@@ -30,7 +30,7 @@ static enum status parse_list(struct jinja_parser *parser, struct jinja_node **n
     return STATUS_OK;
 }
 
-static enum status parse_dict(struct jinja_parser *parser, struct jinja_node **node) {
+static enum status jinja_parse_dict(struct jinja_parser *parser, struct jinja_node **node) {
     struct jinja_nodes items = {0};
     TRY(jinja_node_new(parser, JINJA_MAKE_DICT, node));
     jinja_skip(parser);
@@ -52,7 +52,7 @@ static enum status parse_dict(struct jinja_parser *parser, struct jinja_node **n
     return STATUS_OK;
 }
 
-static enum status parse_parentheses(struct jinja_parser *parser, struct jinja_node **node) {
+static enum status jinja_parse_parentheses(struct jinja_parser *parser, struct jinja_node **node) {
     jinja_skip(parser);
     if (jinja_at_op(parser, ')'))
         TRY(jinja_node_new(parser, JINJA_MAKE_TUPLE, node));
@@ -62,7 +62,7 @@ static enum status parse_parentheses(struct jinja_parser *parser, struct jinja_n
 }
 
 /* Strings beside each other are one. */
-static enum status parse_strings(struct jinja_parser *parser, struct jinja_node *node) {
+static enum status jinja_parse_strings(struct jinja_parser *parser, struct jinja_node *node) {
     TRY(jinja_parse_literal(parser, &node->value));
     jinja_skip(parser);
     while (jinja_token(parser)->kind == JINJA_T_STRING) {
@@ -80,7 +80,7 @@ static enum status parse_strings(struct jinja_parser *parser, struct jinja_node 
     return STATUS_OK;
 }
 
-static enum status parse_name(struct jinja_parser *parser, struct jinja_node **node) {
+static enum status jinja_parse_name(struct jinja_parser *parser, struct jinja_node **node) {
     struct span name = jinja_token(parser)->text;
     bool is_true = span_is(name, "true") || span_is(name, "True");
     TRY(jinja_node_new(parser, JINJA_CONST, node));
@@ -103,10 +103,10 @@ enum status jinja_parse_primary(struct jinja_parser *parser, struct jinja_node *
     enum status status;
     switch (token->kind) {
     case JINJA_T_NAME:
-        return parse_name(parser, node);
+        return jinja_parse_name(parser, node);
     case JINJA_T_STRING:
         TRY(jinja_node_new(parser, JINJA_CONST, node));
-        return parse_strings(parser, *node);
+        return jinja_parse_strings(parser, *node);
     case JINJA_T_INTEGER:
     case JINJA_T_FLOAT:
         TRY(jinja_node_new(parser, JINJA_CONST, node));
@@ -120,9 +120,9 @@ enum status jinja_parse_primary(struct jinja_parser *parser, struct jinja_node *
         !jinja_token_is_op(token, '{'))
         return jinja_parse_expected(parser, "an expression");
     TRY(jinja_nest(parser));
-    status = token->op == '('   ? parse_parentheses(parser, node)
-             : token->op == '[' ? parse_list(parser, node)
-                                : parse_dict(parser, node);
+    status = token->op == '('   ? jinja_parse_parentheses(parser, node)
+             : token->op == '[' ? jinja_parse_list(parser, node)
+                                : jinja_parse_dict(parser, node);
     jinja_unnest(parser);
     return status;
 }
@@ -168,7 +168,7 @@ enum status jinja_parse_arguments(struct jinja_parser *parser, struct jinja_node
 }
 
 /* a[b], a[b:c:d]; commas make a tuple, which no value here takes as a key but a dict. */
-static enum status parse_subscript(struct jinja_parser *parser, struct jinja_node **node) {
+static enum status jinja_parse_subscript(struct jinja_parser *parser, struct jinja_node **node) {
     struct jinja_node *made;
     TRY(jinja_node_new(parser, JINJA_ITEM, &made));
     made->a = *node;
@@ -192,7 +192,7 @@ static enum status parse_subscript(struct jinja_parser *parser, struct jinja_nod
     return STATUS_OK;
 }
 
-static enum status parse_dot(struct jinja_parser *parser, struct jinja_node **node) {
+static enum status jinja_parse_dot(struct jinja_parser *parser, struct jinja_node **node) {
     struct jinja_node *made;
     jinja_skip(parser);
     const struct jinja_token *token = jinja_token(parser);
@@ -283,9 +283,9 @@ enum status jinja_parse_postfix(struct jinja_parser *parser, struct jinja_node *
     for (;;) {
         TRY(jinja_nest(parser));
         if (jinja_at_op(parser, '.'))
-            TRY(parse_dot(parser, node));
+            TRY(jinja_parse_dot(parser, node));
         else if (jinja_at_op(parser, '['))
-            TRY(parse_subscript(parser, node));
+            TRY(jinja_parse_subscript(parser, node));
         else if (jinja_at_op(parser, '('))
             TRY(jinja_parse_call(parser, node));
         else

@@ -9,8 +9,8 @@
 #define PROGRAM_BYTES_MAX ((size_t)64 << 20)
 
 /* A copy with one kind of line break, and without the one at the end. */
-static enum status copy_source(struct jinja_program *program, struct span source, struct span *copy,
-                               struct error *error) {
+static enum status jinja_copy_source(struct jinja_program *program, struct span source,
+                                     struct span *copy, struct error *error) {
     char *bytes = arena_alloc(&program->arena, source.n + 1);
     size_t n = 0;
     if (!bytes)
@@ -27,11 +27,11 @@ static enum status copy_source(struct jinja_program *program, struct span source
     return STATUS_OK;
 }
 
-static enum status program_fill(struct jinja_parser *parser, struct span source) {
+static enum status jinja_program_fill(struct jinja_parser *parser, struct span source) {
     struct jinja_program *program = parser->program;
     static const char *const known[JINJA_ATOMS] = {"loop", "caller", "varargs", "kwargs"};
     struct jinja_node node;
-    TRY(copy_source(program, source, &source, parser->error));
+    TRY(jinja_copy_source(program, source, &source, parser->error));
     program->atoms = arena_alloc(&program->arena, JINJA_ATOMS_MAX * sizeof *program->atoms);
     parser->atom_slots = calloc(JINJA_ATOM_SLOTS, sizeof *parser->atom_slots);
     if (!program->atoms || !parser->atom_slots)
@@ -59,7 +59,7 @@ enum status jinja_parse(struct span source, struct jinja_program **program, stru
         return error_set(error, STATUS_NOMEM, "no memory for the template");
     arena_init(&made->arena, PROGRAM_BYTES_MAX);
     struct jinja_parser parser = {.program = made, .error = error};
-    enum status status = program_fill(&parser, source);
+    enum status status = jinja_program_fill(&parser, source);
     free(parser.atom_slots);
     if (status != STATUS_OK)
         jinja_free(made);

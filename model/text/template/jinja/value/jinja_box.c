@@ -59,8 +59,8 @@ enum status jinja_dict_new(struct jinja_run *run, size_t size, struct jinja_dict
     return STATUS_OK;
 }
 
-static enum status push_pair(struct jinja_run *run, struct jinja_dict *dict, struct jinja_value key,
-                             struct jinja_value value) {
+static enum status jinja_push_pair(struct jinja_run *run, struct jinja_dict *dict,
+                                   struct jinja_value key, struct jinja_value value) {
     size_t size = dict->size;
     TRY(jinja_grow(run, &dict->keys, dict->n, &size, sizeof *dict->keys));
     TRY(jinja_grow(run, &dict->values, dict->n, &dict->size, sizeof *dict->values));
@@ -74,7 +74,7 @@ enum status jinja_dict_set(struct jinja_run *run, struct jinja_dict *dict, struc
     size_t at;
     TRY(jinja_dict_find(run, dict, key, &at));
     if (at == dict->n)
-        return push_pair(run, dict, key, value);
+        return jinja_push_pair(run, dict, key, value);
     dict->values[at] = value;
     return STATUS_OK;
 }
@@ -94,14 +94,14 @@ enum status jinja_dict_get_name(struct jinja_run *run, const struct jinja_dict *
 }
 
 /* What a request brings widens the budgets, so that a long one is not refused for its length. */
-static void credit(struct jinja_run *run, size_t n_bytes) {
+static void jinja_box_credit(struct jinja_run *run, size_t n_bytes) {
     run->arena.limit += 256 + 16 * n_bytes;
     run->output_max += 16 + 2 * n_bytes;
     run->steps_max += 1 + n_bytes / 64;
 }
 
-static enum status array_from_json(struct jinja_run *run, const json_t *json, bool is_plain,
-                                   unsigned depth, struct jinja_value *value) {
+static enum status jinja_array_from_json(struct jinja_run *run, const json_t *json, bool is_plain,
+                                         unsigned depth, struct jinja_value *value) {
     struct jinja_list *list;
     size_t n = json_array_size(json);
     TRY(jinja_list_new(run, n, &list));
@@ -114,19 +114,19 @@ static enum status array_from_json(struct jinja_run *run, const json_t *json, bo
     return STATUS_OK;
 }
 
-static enum status object_from_json(struct jinja_run *run, const json_t *json, bool is_plain,
-                                    unsigned depth, struct jinja_value *value) {
+static enum status jinja_object_from_json(struct jinja_run *run, const json_t *json, bool is_plain,
+                                          unsigned depth, struct jinja_value *value) {
     struct jinja_dict *dict;
     json_t *object = (json_t *)(uintptr_t)json; /* jansson's iterators change nothing */
     TRY(jinja_dict_new(run, json_object_size(json), &dict));
     for (void *at = json_object_iter(object); at; at = json_object_iter_next(object, at)) {
         struct jinja_value key;
         struct jinja_value item;
-        credit(run, json_object_iter_key_len(at));
+        jinja_box_credit(run, json_object_iter_key_len(at));
         TRY(jinja_string_new(run, json_object_iter_key(at), json_object_iter_key_len(at), is_plain,
                              &key));
         TRY(jinja_from_json(run, json_object_iter_value(at), is_plain, depth + 1, &item));
-        TRY(push_pair(run, dict, key, item));
+        TRY(jinja_push_pair(run, dict, key, item));
     }
     *value = (struct jinja_value){.kind = JINJA_DICT, .dict = dict};
     return STATUS_OK;
@@ -137,12 +137,12 @@ enum status jinja_from_json(struct jinja_run *run, const json_t *json, bool is_p
     if (depth > JINJA_VALUE_DEPTH_MAX)
         return jinja_fail(run, STATUS_LIMIT, "the request is nested more than %u deep",
                           JINJA_VALUE_DEPTH_MAX);
-    credit(run, json_is_string(json) ? json_string_length(json) : 0);
+    jinja_box_credit(run, json_is_string(json) ? json_string_length(json) : 0);
     switch (json_typeof(json)) {
     case JSON_OBJECT:
-        return object_from_json(run, json, is_plain, depth, value);
+        return jinja_object_from_json(run, json, is_plain, depth, value);
     case JSON_ARRAY:
-        return array_from_json(run, json, is_plain, depth, value);
+        return jinja_array_from_json(run, json, is_plain, depth, value);
     case JSON_STRING:
         return jinja_string_new(run, json_string_value(json), json_string_length(json), is_plain,
                                 value);

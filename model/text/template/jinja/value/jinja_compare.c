@@ -8,7 +8,7 @@
 #define LOOKUP_STRIDE 8 /* keys compared for one step */
 
 /* An int against a float without rounding the int: Python compares exactly. */
-static int order_numbers(struct jinja_value a, struct jinja_value b) {
+static int jinja_order_numbers(struct jinja_value a, struct jinja_value b) {
     if (jinja_is_integral(a) && jinja_is_integral(b))
         return (jinja_integer(a) > jinja_integer(b)) - (jinja_integer(a) < jinja_integer(b));
     long double x = a.kind == JINJA_FLOAT ? (long double)a.number : (long double)jinja_integer(a);
@@ -16,12 +16,12 @@ static int order_numbers(struct jinja_value a, struct jinja_value b) {
     return (x > y) - (x < y);
 }
 
-static bool is_nan(struct jinja_value value) {
+static bool jinja_is_nan(struct jinja_value value) {
     return value.kind == JINJA_FLOAT && value.number != value.number;
 }
 
-static enum status equal_lists(struct jinja_run *run, const struct jinja_list *a,
-                               const struct jinja_list *b, bool *equal) {
+static enum status jinja_equal_lists(struct jinja_run *run, const struct jinja_list *a,
+                                     const struct jinja_list *b, bool *equal) {
     *equal = a->n == b->n;
     TRY(jinja_enter(run));
     for (size_t i = 0; i < a->n && *equal; i++)
@@ -30,8 +30,8 @@ static enum status equal_lists(struct jinja_run *run, const struct jinja_list *a
     return STATUS_OK;
 }
 
-static enum status equal_dicts(struct jinja_run *run, const struct jinja_dict *a,
-                               const struct jinja_dict *b, bool *equal) {
+static enum status jinja_equal_dicts(struct jinja_run *run, const struct jinja_dict *a,
+                                     const struct jinja_dict *b, bool *equal) {
     *equal = a->n == b->n;
     TRY(jinja_enter(run));
     for (size_t i = 0; i < a->n && *equal; i++) {
@@ -50,7 +50,7 @@ enum status jinja_equal(struct jinja_run *run, struct jinja_value a, struct jinj
                         bool *equal) {
     TRY(jinja_charge(run, 1));
     if (jinja_is_number(a) && jinja_is_number(b)) {
-        *equal = !is_nan(a) && !is_nan(b) && order_numbers(a, b) == 0;
+        *equal = !jinja_is_nan(a) && !jinja_is_nan(b) && jinja_order_numbers(a, b) == 0;
         return STATUS_OK;
     }
     *equal = false;
@@ -70,17 +70,17 @@ enum status jinja_equal(struct jinja_run *run, struct jinja_value a, struct jinj
         return STATUS_OK;
     case JINJA_LIST:
     case JINJA_TUPLE:
-        return equal_lists(run, a.list, b.list, equal);
+        return jinja_equal_lists(run, a.list, b.list, equal);
     case JINJA_DICT:
-        return equal_dicts(run, a.dict, b.dict, equal);
+        return jinja_equal_dicts(run, a.dict, b.dict, equal);
     default:
         *equal = a.thing == b.thing;
         return STATUS_OK;
     }
 }
 
-static enum status order_lists(struct jinja_run *run, const struct jinja_list *a,
-                               const struct jinja_list *b, int *order) {
+static enum status jinja_order_lists(struct jinja_run *run, const struct jinja_list *a,
+                                     const struct jinja_list *b, int *order) {
     for (size_t i = 0; i < a->n && i < b->n; i++) {
         bool equal;
         TRY(jinja_equal(run, a->items[i], b->items[i], &equal));
@@ -99,7 +99,7 @@ enum status jinja_order(struct jinja_run *run, struct jinja_value a, struct jinj
                         int *order) {
     TRY(jinja_charge(run, 1));
     if (jinja_is_number(a) && jinja_is_number(b)) {
-        *order = order_numbers(a, b);
+        *order = jinja_order_numbers(a, b);
         return STATUS_OK;
     }
     if (jinja_is_string(a) && jinja_is_string(b)) {
@@ -110,7 +110,7 @@ enum status jinja_order(struct jinja_run *run, struct jinja_value a, struct jinj
         return STATUS_OK;
     }
     if (a.kind == b.kind && (a.kind == JINJA_LIST || a.kind == JINJA_TUPLE))
-        return order_lists(run, a.list, b.list, order);
+        return jinja_order_lists(run, a.list, b.list, order);
     if (a.kind == JINJA_UNDEFINED || b.kind == JINJA_UNDEFINED)
         return jinja_fail(run, STATUS_INVALID, "an undefined value is compared");
     return jinja_fail(run, STATUS_INVALID, "%s and %s have no order", jinja_type_name(a),
@@ -145,23 +145,23 @@ enum status jinja_sort(struct jinja_run *run, const struct jinja_value *keys, si
     return STATUS_OK;
 }
 
-static bool can_be_key(struct jinja_value key) {
+static bool jinja_can_be_key(struct jinja_value key) {
     if (key.kind == JINJA_TUPLE)
         for (size_t i = 0; i < key.list->n; i++)
-            if (key.list->items[i].kind == JINJA_TUPLE || !can_be_key(key.list->items[i]))
+            if (key.list->items[i].kind == JINJA_TUPLE || !jinja_can_be_key(key.list->items[i]))
                 return false;
     return key.kind != JINJA_LIST && key.kind != JINJA_DICT && key.kind != JINJA_VIEW;
 }
 
-static enum status check_key(struct jinja_run *run, struct jinja_value key) {
-    if (can_be_key(key))
+static enum status jinja_check_key(struct jinja_run *run, struct jinja_value key) {
+    if (jinja_can_be_key(key))
         return STATUS_OK;
     return jinja_fail(run, STATUS_INVALID, "%s cannot be a key", jinja_type_name(key));
 }
 
 enum status jinja_dict_find(struct jinja_run *run, const struct jinja_dict *dict,
                             struct jinja_value key, size_t *at) {
-    TRY(check_key(run, key));
+    TRY(jinja_check_key(run, key));
     TRY(jinja_charge(run, dict->n / LOOKUP_STRIDE));
     for (size_t i = 0; i < dict->n; i++) {
         struct jinja_value other = dict->keys[i];

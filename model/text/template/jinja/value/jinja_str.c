@@ -44,7 +44,7 @@ void jinja_float_text(double number, char out[32]) {
 }
 
 /* As Python's str.isprintable() for one character. */
-static bool is_printable(uint32_t point) {
+static bool jinja_is_printable(uint32_t point) {
     if (point < 0x7f)
         return point >= 0x20;
     switch (utf8proc_category((utf8proc_int32_t)point)) {
@@ -63,13 +63,13 @@ static bool is_printable(uint32_t point) {
 }
 
 /* `how`: the quote around the text. */
-static void escape_repr(uint32_t point, const void *how, char out[16]) {
+static void jinja_escape_repr(uint32_t point, const void *how, char out[16]) {
     const char *quote = how;
     if (point == '\\' || point == (uint32_t)(unsigned char)*quote)
         snprintf(out, 16, "\\%c", (char)point);
     else if (point == '\n' || point == '\r' || point == '\t')
         snprintf(out, 16, "\\%c", point == '\n' ? 'n' : point == '\r' ? 'r' : 't');
-    else if (!is_printable(point))
+    else if (!jinja_is_printable(point))
         snprintf(out, 16,
                  point < 0x100     ? "\\x%02x"
                  : point < 0x10000 ? "\\u%04x"
@@ -77,18 +77,18 @@ static void escape_repr(uint32_t point, const void *how, char out[16]) {
                  point);
 }
 
-static enum status put_repr_string(struct jinja_run *run, struct jinja_text *text,
-                                   const struct jinja_string *string) {
+static enum status jinja_put_repr_string(struct jinja_run *run, struct jinja_text *text,
+                                         const struct jinja_string *string) {
     bool has_single = string->n && memchr(string->bytes, '\'', string->n);
     bool has_double = string->n && memchr(string->bytes, '"', string->n);
     char quote = has_single && !has_double ? '"' : '\'';
     TRY(jinja_put(run, text, &quote, 1, false));
-    TRY(jinja_put_escaped(run, text, string, escape_repr, &quote));
+    TRY(jinja_put_escaped(run, text, string, jinja_escape_repr, &quote));
     return jinja_put(run, text, &quote, 1, false);
 }
 
-static enum status put_repr_list(struct jinja_run *run, struct jinja_text *text,
-                                 struct jinja_value value, unsigned depth) {
+static enum status jinja_put_repr_list(struct jinja_run *run, struct jinja_text *text,
+                                       struct jinja_value value, unsigned depth) {
     bool is_list = value.kind == JINJA_LIST;
     TRY(jinja_puts(run, text, is_list ? "[" : "("));
     for (size_t i = 0; i < value.list->n; i++) {
@@ -100,8 +100,8 @@ static enum status put_repr_list(struct jinja_run *run, struct jinja_text *text,
     return jinja_puts(run, text, is_list ? "]" : ")");
 }
 
-static enum status put_repr_dict(struct jinja_run *run, struct jinja_text *text,
-                                 const struct jinja_dict *dict, unsigned depth) {
+static enum status jinja_put_repr_dict(struct jinja_run *run, struct jinja_text *text,
+                                       const struct jinja_dict *dict, unsigned depth) {
     TRY(jinja_puts(run, text, "{"));
     for (size_t i = 0; i < dict->n; i++) {
         TRY(jinja_puts(run, text, i ? ", " : ""));
@@ -122,13 +122,13 @@ enum status jinja_put_repr(struct jinja_run *run, struct jinja_text *text, struc
     case JINJA_STRING:
         if (value.is_safe)
             TRY(jinja_puts(run, text, "Markup("));
-        TRY(put_repr_string(run, text, value.string));
+        TRY(jinja_put_repr_string(run, text, value.string));
         return value.is_safe ? jinja_puts(run, text, ")") : STATUS_OK;
     case JINJA_LIST:
     case JINJA_TUPLE:
-        return put_repr_list(run, text, value, depth);
+        return jinja_put_repr_list(run, text, value, depth);
     case JINJA_DICT:
-        return put_repr_dict(run, text, value.dict, depth);
+        return jinja_put_repr_dict(run, text, value.dict, depth);
     case JINJA_UNDEFINED:
         return jinja_puts(run, text, "Undefined");
     default:

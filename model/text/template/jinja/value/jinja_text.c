@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-static enum status add_mark(struct jinja_run *run, struct jinja_text *text, size_t end,
-                            bool is_plain) {
+static enum status jinja_text_add_mark(struct jinja_run *run, struct jinja_text *text, size_t end,
+                                       bool is_plain) {
     struct jinja_mark *last = text->n_marks ? &text->marks[text->n_marks - 1] : NULL;
     if (last && last->is_plain == is_plain) {
         last->end = end;
@@ -39,7 +39,7 @@ enum status jinja_put(struct jinja_run *run, struct jinja_text *text, const char
     }
     memcpy(text->bytes + text->n, bytes, n);
     text->n += n;
-    return add_mark(run, text, text->n, is_plain);
+    return jinja_text_add_mark(run, text, text->n, is_plain);
 }
 
 enum status jinja_puts(struct jinja_run *run, struct jinja_text *text, const char *string) {
@@ -47,7 +47,7 @@ enum status jinja_puts(struct jinja_run *run, struct jinja_text *text, const cha
 }
 
 /* The first mark that ends behind `at`. */
-static size_t mark_of(const struct jinja_string *string, size_t at) {
+static size_t jinja_text_mark_of(const struct jinja_string *string, size_t at) {
     size_t low = 0;
     size_t high = string->n_marks;
     while (low < high) {
@@ -66,7 +66,7 @@ enum status jinja_put_slice(struct jinja_run *run, struct jinja_text *text,
         return STATUS_OK;
     if (!string->marks)
         return jinja_put(run, text, string->bytes + from, to - from, string->is_plain);
-    for (size_t i = mark_of(string, from); from < to; i++) {
+    for (size_t i = jinja_text_mark_of(string, from); from < to; i++) {
         size_t end = string->marks[i].end < to ? string->marks[i].end : to;
         TRY(jinja_put(run, text, string->bytes + from, end - from, string->marks[i].is_plain));
         from = end;
@@ -107,8 +107,8 @@ void jinja_escape_html(uint32_t point, const void *how, char out[16]) {
                                 : "");
 }
 
-static enum status new_string(struct jinja_run *run, struct jinja_string made,
-                              struct jinja_value *value) {
+static enum status jinja_new_string(struct jinja_run *run, struct jinja_string made,
+                                    struct jinja_value *value) {
     struct jinja_string *string;
     TRY(jinja_alloc(run, 1, sizeof *string, &string));
     *string = made;
@@ -126,13 +126,13 @@ enum status jinja_text_done(struct jinja_run *run, struct jinja_text *text,
         made.n_marks = text->n_marks;
     }
     *text = (struct jinja_text){0};
-    return new_string(run, made, value);
+    return jinja_new_string(run, made, value);
 }
 
 enum status jinja_string_new(struct jinja_run *run, const char *bytes, size_t n, bool is_plain,
                              struct jinja_value *value) {
-    return new_string(run, (struct jinja_string){.bytes = bytes, .n = n, .is_plain = is_plain},
-                      value);
+    return jinja_new_string(
+        run, (struct jinja_string){.bytes = bytes, .n = n, .is_plain = is_plain}, value);
 }
 
 enum status jinja_string_slice(struct jinja_run *run, const struct jinja_string *string,
@@ -140,16 +140,16 @@ enum status jinja_string_slice(struct jinja_run *run, const struct jinja_string 
     if (from >= to)
         return jinja_string_new(run, "", 0, false, value);
     struct jinja_string made = {.bytes = string->bytes + from, .n = to - from};
-    size_t first = mark_of(string, from);
+    size_t first = jinja_text_mark_of(string, from);
     if (!string->marks) {
         made.is_plain = string->is_plain;
-        return new_string(run, made, value);
+        return jinja_new_string(run, made, value);
     }
     if (string->marks[first].end >= to) {
         made.is_plain = string->marks[first].is_plain;
-        return new_string(run, made, value);
+        return jinja_new_string(run, made, value);
     }
-    size_t n = mark_of(string, to - 1) - first + 1;
+    size_t n = jinja_text_mark_of(string, to - 1) - first + 1;
     struct jinja_mark *marks;
     TRY(jinja_alloc(run, n, sizeof *marks, &marks));
     for (size_t i = 0; i < n; i++) {
@@ -158,13 +158,14 @@ enum status jinja_string_slice(struct jinja_run *run, const struct jinja_string 
     }
     made.marks = marks;
     made.n_marks = n;
-    return new_string(run, made, value);
+    return jinja_new_string(run, made, value);
 }
 
 bool jinja_plain_at(const struct jinja_string *string, size_t at) {
     if (at >= string->n)
         return false;
-    return string->marks ? string->marks[mark_of(string, at)].is_plain : string->is_plain;
+    return string->marks ? string->marks[jinja_text_mark_of(string, at)].is_plain
+                         : string->is_plain;
 }
 
 bool jinja_any_plain(const struct jinja_string *string) {
