@@ -1,6 +1,7 @@
 #include "kernels/limits.h"
 
-static enum status bounded(const char *name, uint32_t value, uint32_t max, struct error *error) {
+static enum status kernels_limits_bounded(const char *name, uint32_t value, uint32_t max,
+                                          struct error *error) {
     if (value == 0 || value > max)
         return error_field(error, STATUS_INVALID, name, "%s is %u; 1 to %u is possible", name,
                            value, max);
@@ -9,14 +10,14 @@ static enum status bounded(const char *name, uint32_t value, uint32_t max, struc
 
 enum status limits_check(const struct kernels_options *options, struct error *error) {
     const struct kernels_limits *limits = &options->limits;
-    TRY(bounded("max_tokens", limits->max_tokens, TOKENS_MAX, error));
-    TRY(bounded("max_seqs", limits->max_seqs, TOKENS_MAX, error));
-    TRY(bounded("max_context", limits->max_context, 1u << 30, error));
-    TRY(bounded("max_dim", limits->max_dim, DIM_MAX, error));
-    TRY(bounded("n_vocab", limits->n_vocab, VOCAB_MAX, error));
-    TRY(bounded("n_heads", limits->n_heads, 1u << 16, error));
-    TRY(bounded("n_kv_heads", limits->n_kv_heads, limits->n_heads, error));
-    TRY(bounded("head_dim", limits->head_dim, HEAD_DIM_MAX, error));
+    TRY(kernels_limits_bounded("max_tokens", limits->max_tokens, TOKENS_MAX, error));
+    TRY(kernels_limits_bounded("max_seqs", limits->max_seqs, TOKENS_MAX, error));
+    TRY(kernels_limits_bounded("max_context", limits->max_context, 1u << 30, error));
+    TRY(kernels_limits_bounded("max_dim", limits->max_dim, DIM_MAX, error));
+    TRY(kernels_limits_bounded("n_vocab", limits->n_vocab, VOCAB_MAX, error));
+    TRY(kernels_limits_bounded("n_heads", limits->n_heads, 1u << 16, error));
+    TRY(kernels_limits_bounded("n_kv_heads", limits->n_kv_heads, limits->n_heads, error));
+    TRY(kernels_limits_bounded("head_dim", limits->head_dim, HEAD_DIM_MAX, error));
     if (limits->n_heads % limits->n_kv_heads != 0)
         return error_set(error, STATUS_INVALID, "%u query heads over %u key-value heads",
                          limits->n_heads, limits->n_kv_heads);

@@ -22,12 +22,12 @@ struct tokens_job {
     uint32_t window;
 };
 
-static size_t qkv_stride(const struct kernels_ctx *ctx) {
+static size_t cpu_qkv_stride(const struct kernels_ctx *ctx) {
     return (size_t)(ctx->limits.n_heads + 2 * ctx->limits.n_kv_heads) * ctx->limits.head_dim;
 }
 
 /* Cuts each sequence's tokens into spans; gives their number. */
-static uint32_t cut(struct kernels_ctx *ctx, const struct kernels_batch *batch) {
+static uint32_t cpu_attend_cut(struct kernels_ctx *ctx, const struct kernels_batch *batch) {
     ASSERT(batch->n_tokens <= ctx->limits.max_tokens);
     uint32_t n = 0;
     for (uint32_t seq = 0; seq < batch->n_seqs; seq++) {
@@ -40,7 +40,7 @@ static uint32_t cut(struct kernels_ctx *ctx, const struct kernels_batch *batch) 
     return n;
 }
 
-static void rope_span(void *arg, uint32_t item, uint32_t thread) {
+static void cpu_rope_span(void *arg, uint32_t item, uint32_t thread) {
     (void)thread;
     const struct tokens_job *job = arg;
     const struct span *span = &job->ctx->spans[item];
@@ -61,7 +61,7 @@ static void rope_span(void *arg, uint32_t item, uint32_t thread) {
             .sin = has_angles ? job->rope->sin + angles : NULL,
             .n_heads = job->ctx->limits.n_heads,
             .position = position,
-            .row = job->qkv_out + t * qkv_stride(job->ctx),
+            .row = job->qkv_out + t * cpu_qkv_stride(job->ctx),
             .block = (char *)job->kv->base + offset,
         };
         job->ctx->path->rope_kv(&rope);
@@ -74,17 +74,17 @@ void cpu_rope_kv(struct kernels_ctx *ctx, float *qkv, const struct kernels_batch
     ASSERT(rope->dims <= kv->head_dim && rope->dims % 2 == 0);
     uint32_t saved = numbers_enter();
     struct tokens_job job = {.ctx = ctx, .batch = batch, .kv = kv, .rope = rope, .qkv_out = qkv};
-    uint32_t n_spans = cut(ctx, batch);
+    uint32_t n_spans = cpu_attend_cut(ctx, batch);
     if (batch->n_tokens > SPAN_TOKENS)
-        thread_pool_run(ctx->pool, n_spans, rope_span, &job);
+        thread_pool_run(ctx->pool, n_spans, cpu_rope_span, &job);
     else
         for (uint32_t i = 0; i < n_spans; i++)
-            rope_span(&job, i, 0);
+            cpu_rope_span(&job, i, 0);
     numbers_leave(saved);
 }
 
 /* Items run from the last span, which has the most keys to look at in a prompt, to the first. */
-static void attend_item(void *arg, uint32_t item, uint32_t thread) {
+static void cpu_attend_item(void *arg, uint32_t item, uint32_t thread) {
     (void)thread;
     const struct tokens_job *job = arg;
     const struct kernels_batch *batch = job->batch;
@@ -102,8 +102,8 @@ static void attend_item(void *arg, uint32_t item, uint32_t thread) {
         .kv = kv,
         .blocks = batch->block_tables + (size_t)span->seq * batch->block_table_stride,
         .positions = batch->positions + span->token,
-        .q = job->qkv + span->token * qkv_stride(job->ctx) + first,
-        .q_stride = qkv_stride(job->ctx),
+        .q = job->qkv + span->token * cpu_qkv_stride(job->ctx) + first,
+        .q_stride = cpu_qkv_stride(job->ctx),
         .out = job->out + (size_t)span->token * n_heads * kv->head_dim + first,
         .out_stride = (size_t)n_heads * kv->head_dim,
         .alibi = job->alibi ? job->alibi + head : NULL,
@@ -118,7 +118,7 @@ static void attend_item(void *arg, uint32_t item, uint32_t thread) {
 
 /* A few tokens with few key-value heads are less than the threads can share: then query heads of
  * one key-value head go apart, by whole tiles. */
-static void cut_group(const struct kernels_ctx *ctx, struct tokens_job *job) {
+static void cpu_attend_cut_group(const struct kernels_ctx *ctx, struct tokens_job *job) {
     uint32_t n_group = ctx->limits.n_heads / ctx->limits.n_kv_heads;
     uint32_t n_items = job->n_spans * ctx->limits.n_kv_heads;
     uint32_t n_tiles = (n_group + ATTEND_ROWS - 1) / ATTEND_ROWS;
@@ -136,13 +136,13 @@ void cpu_attend(struct kernels_ctx *ctx, float *out, const float *qkv,
     struct tokens_job job = {.ctx = ctx,
                              .batch = batch,
                              .kv = kv,
-                             .n_spans = cut(ctx, batch),
+                             .n_spans = cpu_attend_cut(ctx, batch),
                              .out = out,
                              .qkv = qkv,
                              .scale = scale,
                              .alibi = alibi,
                              .window = window};
-    cut_group(ctx, &job);
-    thread_pool_run(ctx->pool, job.n_spans * kv->n_kv_heads * job.n_parts, attend_item, &job);
+    cpu_attend_cut_group(ctx, &job);
+    thread_pool_run(ctx->pool, job.n_spans * kv->n_kv_heads * job.n_parts, cpu_attend_item, &job);
     numbers_leave(saved);
 }

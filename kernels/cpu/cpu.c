@@ -10,7 +10,7 @@
 
 #define HUGE_PAGE (2u << 20)
 
-static uint32_t count_cores(void) {
+static uint32_t cpu_count_cores(void) {
     uint32_t n = cores_usable();
     return n > THREADS_MAX ? THREADS_MAX : n;
 }
@@ -41,7 +41,7 @@ static enum status cpu_open(const struct kernels_options *options, struct kernel
         return error_set(error, STATUS_NOMEM, "no memory for a context");
     made->limits = options->limits;
     made->path = path;
-    made->n_threads = options->n_threads ? options->n_threads : count_cores();
+    made->n_threads = options->n_threads ? options->n_threads : cpu_count_cores();
     enum status status = cpu_allocate(made);
     if (status != STATUS_OK)
         status = error_set(error, status, "no memory for the scratch space of a context");
@@ -105,7 +105,7 @@ struct norm_job {
     uint32_t rows_per_item;
 };
 
-static void norm_item(void *arg, uint32_t item, uint32_t thread) {
+static void cpu_norm_item(void *arg, uint32_t item, uint32_t thread) {
     (void)thread;
     const struct norm_job *job = arg;
     uint32_t end = (item + 1) * job->rows_per_item;
@@ -122,7 +122,7 @@ static void cpu_norm(struct kernels_ctx *ctx, float *out, const float *x, const 
     uint32_t saved = numbers_enter();
     uint32_t per_item = NORM_ITEM_FLOATS / dim + 1;
     struct norm_job job = {ctx->path, out, x, gain, eps, n_rows, dim, per_item};
-    thread_pool_run(ctx->pool, (n_rows + per_item - 1) / per_item, norm_item, &job);
+    thread_pool_run(ctx->pool, (n_rows + per_item - 1) / per_item, cpu_norm_item, &job);
     numbers_leave(saved);
 }
 

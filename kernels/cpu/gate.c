@@ -21,21 +21,21 @@ struct gate_job {
     bool normalise;
 };
 
-static uint32_t n_items(const struct gate_job *job) {
+static uint32_t cpu_gate_n_items(const struct gate_job *job) {
     return (uint32_t)((job->n + job->n_per_item - 1) / job->n_per_item);
 }
 
-static size_t item_end(const struct gate_job *job, uint32_t item) {
+static size_t cpu_gate_item_end(const struct gate_job *job, uint32_t item) {
     size_t end = (item + (size_t)1) * job->n_per_item;
     return end < job->n ? end : job->n;
 }
 
-static void silu_mul_item(void *arg, uint32_t item, uint32_t thread) {
+static void cpu_silu_mul_item(void *arg, uint32_t item, uint32_t thread) {
     (void)thread;
     const struct gate_job *job = arg;
     size_t begin = item * job->n_per_item;
     job->ctx->path->silu_mul(job->out + begin, job->gate + begin, job->x + begin,
-                             item_end(job, item) - begin);
+                             cpu_gate_item_end(job, item) - begin);
 }
 
 void cpu_silu_mul(struct kernels_ctx *ctx, float *out, const float *gate, const float *up,
@@ -43,14 +43,14 @@ void cpu_silu_mul(struct kernels_ctx *ctx, float *out, const float *gate, const 
     uint32_t saved = numbers_enter();
     struct gate_job job = {
         .ctx = ctx, .out = out, .x = up, .gate = gate, .n = n, .n_per_item = ITEM_FLOATS};
-    thread_pool_run(ctx->pool, n_items(&job), silu_mul_item, &job);
+    thread_pool_run(ctx->pool, cpu_gate_n_items(&job), cpu_silu_mul_item, &job);
     numbers_leave(saved);
 }
 
-static void add_gated_item(void *arg, uint32_t item, uint32_t thread) {
+static void cpu_add_gated_item(void *arg, uint32_t item, uint32_t thread) {
     (void)thread;
     const struct gate_job *job = arg;
-    for (size_t row = item * job->n_per_item; row < item_end(job, item); row++)
+    for (size_t row = item * job->n_per_item; row < cpu_gate_item_end(job, item); row++)
         job->ctx->path->add_scaled(job->out + row * job->dim, job->x + row * job->dim,
                                    job->gate ? numbers_sigmoid(job->gate[row]) : 1.0f, job->dim);
 }
@@ -65,13 +65,14 @@ void cpu_add_gated(struct kernels_ctx *ctx, float *out, const float *x, const fl
                            .n = n_rows,
                            .n_per_item = ITEM_FLOATS / dim + 1,
                            .dim = dim};
-    thread_pool_run(ctx->pool, n_items(&job), add_gated_item, &job);
+    thread_pool_run(ctx->pool, cpu_gate_n_items(&job), cpu_add_gated_item, &job);
     numbers_leave(saved);
 }
 
 /* The n_active largest of p, best first. A comparison with NaN is false, so that of equal or
  * undefined numbers the lowest id stays. */
-static void choose(const float *p, uint32_t n, uint32_t *ids, float *weights, uint32_t n_active) {
+static void cpu_route_choose(const float *p, uint32_t n, uint32_t *ids, float *weights,
+                             uint32_t n_active) {
     bool taken[EXPERTS_MAX];
     memset(taken, 0, n * sizeof *taken);
     for (uint32_t i = 0; i < n_active; i++) {
@@ -87,14 +88,14 @@ static void choose(const float *p, uint32_t n, uint32_t *ids, float *weights, ui
     }
 }
 
-static void route_item(void *arg, uint32_t item, uint32_t thread) {
+static void cpu_route_item(void *arg, uint32_t item, uint32_t thread) {
     (void)thread;
     const struct gate_job *job = arg;
     float p[EXPERTS_MAX];
-    for (size_t row = item * job->n_per_item; row < item_end(job, item); row++) {
+    for (size_t row = item * job->n_per_item; row < cpu_gate_item_end(job, item); row++) {
         float *weights = job->out + row * job->n_active;
         job->ctx->path->softmax(p, job->x + row * job->dim, job->dim);
-        choose(p, job->dim, job->ids + row * job->n_active, weights, job->n_active);
+        cpu_route_choose(p, job->dim, job->ids + row * job->n_active, weights, job->n_active);
         float total = 0.0f;
         for (uint32_t i = 0; i < job->n_active; i++)
             total += weights[i];
@@ -117,6 +118,6 @@ void cpu_moe_route(struct kernels_ctx *ctx, uint32_t *ids, float *weights, const
                            .ids = ids,
                            .n_active = n_active,
                            .normalise = normalise};
-    thread_pool_run(ctx->pool, n_items(&job), route_item, &job);
+    thread_pool_run(ctx->pool, cpu_gate_n_items(&job), cpu_route_item, &job);
     numbers_leave(saved);
 }

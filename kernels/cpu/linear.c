@@ -29,7 +29,7 @@ struct linear_job {
     enum epilogue epilogue;
 };
 
-static uint32_t rows_at(const struct linear_job *job, uint32_t tile) {
+static uint32_t cpu_linear_rows_at(const struct linear_job *job, uint32_t tile) {
     uint32_t left = job->n_rows - tile * job->tile_rows;
     return left < job->tile_rows ? left : job->tile_rows;
 }
@@ -39,34 +39,35 @@ static uint32_t count_terms(const struct linear_job *job) {
     return job->fine ? 2 : 1;
 }
 
-static uint8_t *tile_at(const struct linear_job *job, uint32_t tile) {
+static uint8_t *cpu_linear_tile_at(const struct linear_job *job, uint32_t tile) {
     size_t n_rows = (size_t)tile * job->tile_rows * count_terms(job);
     return job->tiles + n_rows * (job->weight->k_stored / GROUP) * TILE_ROW_BYTES;
 }
 
 /* The tile's rows in the order of the matrix. */
-static const float *gather_rows(const struct linear_job *job, uint32_t tile, size_t scratch) {
+static const float *cpu_linear_gather_rows(const struct linear_job *job, uint32_t tile,
+                                           size_t scratch) {
     const struct weight *weight = job->weight;
     const float *x = job->x + (size_t)tile * job->tile_rows * weight->k;
     if (!weight->order)
         return x;
     float *gathered = job->gathered + scratch;
     float *out = gathered;
-    for (uint32_t r = 0; r < rows_at(job, tile); r++, x += weight->k)
+    for (uint32_t r = 0; r < cpu_linear_rows_at(job, tile); r++, x += weight->k)
         for (uint32_t i = 0; i < weight->k_stored; i++)
             *out++ = weight->order[i] == WEIGHT_NO_INPUT ? 0.0f : x[weight->order[i]];
     return gathered;
 }
 
-static void quantize_tile(const struct linear_job *job, uint32_t tile, uint32_t thread) {
+static void cpu_linear_quantize_tile(const struct linear_job *job, uint32_t tile, uint32_t thread) {
     size_t scratch = (size_t)thread * TILE_ROWS_MAX * job->max_stored;
-    const float *x = gather_rows(job, tile, scratch);
-    job->path->quantize(tile_at(job, tile), x, rows_at(job, tile), job->weight->k_stored,
-                        job->fine);
+    const float *x = cpu_linear_gather_rows(job, tile, scratch);
+    job->path->quantize(cpu_linear_tile_at(job, tile), x, cpu_linear_rows_at(job, tile),
+                        job->weight->k_stored, job->fine);
 }
 
 /* Rows become bfloat16, each filled up to k_stored. */
-static void round_rows(const struct linear_job *job, size_t row, uint32_t n_rows) {
+static void cpu_linear_round_rows(const struct linear_job *job, size_t row, uint32_t n_rows) {
     uint32_t k = job->weight->k;
     uint32_t k_stored = job->weight->k_stored;
     const float *x = job->x + row * k;
@@ -77,20 +78,20 @@ static void round_rows(const struct linear_job *job, size_t row, uint32_t n_rows
     }
 }
 
-static void quantize_item(const struct linear_job *job, uint32_t item, uint32_t thread) {
+static void cpu_linear_quantize_item(const struct linear_job *job, uint32_t item, uint32_t thread) {
     for (uint32_t i = 0; i < job->tiles_per_item; i++) {
         uint32_t tile = item * job->tiles_per_item + i;
         size_t row = (size_t)tile * job->tile_rows;
         if (row >= job->n_rows)
             return;
         if (job->weight->format == WEIGHT_BF16)
-            round_rows(job, row, rows_at(job, tile));
+            cpu_linear_round_rows(job, row, cpu_linear_rows_at(job, tile));
         else
-            quantize_tile(job, tile, thread);
+            cpu_linear_quantize_tile(job, tile, thread);
     }
 }
 
-static const void *activations(const struct linear_job *job, uint32_t tile) {
+static const void *cpu_linear_activations(const struct linear_job *job, uint32_t tile) {
     size_t offset = (size_t)tile * job->tile_rows * job->weight->k_stored;
     switch (job->weight->format) {
     case WEIGHT_F32:
@@ -99,16 +100,16 @@ static const void *activations(const struct linear_job *job, uint32_t tile) {
     case WEIGHT_BF16:
         return (const float *)job->tiles + offset;
     default:
-        return tile_at(job, tile);
+        return cpu_linear_tile_at(job, tile);
     }
 }
 
-static uint32_t count_panels(const struct weight *weight) {
+static uint32_t cpu_linear_count_panels(const struct weight *weight) {
     return (weight->n + PANEL - 1) / PANEL;
 }
 
-static void panels_item(const struct linear_job *job, uint32_t item) {
-    uint32_t n_panels = count_panels(job->weight);
+static void cpu_linear_panels_item(const struct linear_job *job, uint32_t item) {
+    uint32_t n_panels = cpu_linear_count_panels(job->weight);
     uint32_t begin = item * job->panels_per_item;
     uint32_t end = begin + job->panels_per_item;
     struct gemm_job gemm = {.weight = job->weight,
@@ -118,8 +119,8 @@ static void panels_item(const struct linear_job *job, uint32_t item) {
                             .fine = job->fine,
                             .out_stride = job->out_stride};
     for (uint32_t tile = 0; tile * job->tile_rows < job->n_rows; tile++) {
-        gemm.x = activations(job, tile);
-        gemm.n_rows = rows_at(job, tile) * count_terms(job);
+        gemm.x = cpu_linear_activations(job, tile);
+        gemm.n_rows = cpu_linear_rows_at(job, tile) * count_terms(job);
         gemm.out = job->out + (size_t)tile * job->tile_rows * job->out_stride;
         job->path->gemm(&gemm);
     }
@@ -127,8 +128,8 @@ static void panels_item(const struct linear_job *job, uint32_t item) {
 
 /* n_panels: of all products of the set, which the threads share. What only one tile reads need not
  * stay in a cache: the longer the piece, the better the processor knows what is read next. */
-static uint32_t panels_per_item(const struct kernels_ctx *ctx, const struct linear_job *job,
-                                uint32_t n_panels) {
+static uint32_t cpu_linear_panels_per_item(const struct kernels_ctx *ctx,
+                                           const struct linear_job *job, uint32_t n_panels) {
     const struct weight *weight = job->weight;
     uint64_t panel_work = (uint64_t)PANEL * weight->k_stored * job->n_rows;
     uint32_t share = n_panels / (ctx->n_threads * ITEMS_PER_THREAD);
@@ -146,29 +147,29 @@ struct linear_set {
     uint32_t n_rows; /* of all of them */
 };
 
-static void set_quantize(void *arg, uint32_t item, uint32_t thread) {
+static void cpu_linear_set_quantize(void *arg, uint32_t item, uint32_t thread) {
     const struct linear_set *set = arg;
     const struct linear_job *job = set->jobs;
     for (; item >= job->n_tile_items; job++)
         item -= job->n_tile_items;
-    quantize_item(job, item, thread);
+    cpu_linear_quantize_item(job, item, thread);
 }
 
-static void set_panels(void *arg, uint32_t item, uint32_t thread) {
+static void cpu_linear_set_panels(void *arg, uint32_t item, uint32_t thread) {
     (void)thread;
     const struct linear_set *set = arg;
     const struct linear_job *job = set->jobs;
     for (; item >= job->n_panel_items; job++)
         item -= job->n_panel_items;
-    panels_item(job, item);
+    cpu_linear_panels_item(job, item);
 }
 
-static void set_run(struct kernels_ctx *ctx, struct linear_set *set) {
+static void cpu_linear_set_run(struct kernels_ctx *ctx, struct linear_set *set) {
     uint32_t n_panels = 0;
     uint32_t n_tile_items = 0;
     uint32_t n_panel_items = 0;
     for (uint32_t i = 0; i < set->n_jobs; i++)
-        n_panels += count_panels(set->jobs[i].weight);
+        n_panels += cpu_linear_count_panels(set->jobs[i].weight);
     for (uint32_t i = 0; i < set->n_jobs; i++) {
         struct linear_job *job = &set->jobs[i];
         enum weight_format format = job->weight->format;
@@ -177,24 +178,24 @@ static void set_run(struct kernels_ctx *ctx, struct linear_set *set) {
         job->n_tile_items = format == WEIGHT_F32 || format == WEIGHT_F16
                                 ? 0
                                 : (n_tiles + job->tiles_per_item - 1) / job->tiles_per_item;
-        job->panels_per_item = panels_per_item(ctx, job, n_panels);
-        job->n_panel_items =
-            (count_panels(job->weight) + job->panels_per_item - 1) / job->panels_per_item;
+        job->panels_per_item = cpu_linear_panels_per_item(ctx, job, n_panels);
+        job->n_panel_items = (cpu_linear_count_panels(job->weight) + job->panels_per_item - 1) /
+                             job->panels_per_item;
         n_tile_items += job->n_tile_items;
         n_panel_items += job->n_panel_items;
     }
-    thread_pool_run(ctx->pool, n_tile_items, set_quantize, set);
-    thread_pool_run(ctx->pool, n_panel_items, set_panels, set);
+    thread_pool_run(ctx->pool, n_tile_items, cpu_linear_set_quantize, set);
+    thread_pool_run(ctx->pool, n_panel_items, cpu_linear_set_panels, set);
     set->n_jobs = 0;
     set->n_rows = 0;
 }
 
 /* Some rows of a task; what does not fit beside the others waits until they are done. */
-static void set_add(struct kernels_ctx *ctx, struct linear_set *set, const struct linear_task *task,
-                    uint32_t row, uint32_t n_rows) {
+static void cpu_linear_set_add(struct kernels_ctx *ctx, struct linear_set *set,
+                               const struct linear_task *task, uint32_t row, uint32_t n_rows) {
     const struct weight *weight = task->weight;
     if (set->n_jobs == LINEAR_TASKS_MAX || set->n_rows + n_rows > ctx->tiles_rows)
-        set_run(ctx, set);
+        cpu_linear_set_run(ctx, set);
     const bool fine = numbers_fine(weight, task->epilogue);
     set->jobs[set->n_jobs++] = (struct linear_job){
         .path = ctx->path,
@@ -226,11 +227,12 @@ void cpu_linears(struct kernels_ctx *ctx, const struct linear_task *tasks, uint3
         ASSERT(task->epilogue != EPILOGUE_SILU_MUL || task->weight->n % 2 == 0);
         for (uint32_t row = 0; row < task->n_rows; row += ctx->tiles_rows) {
             uint32_t left = task->n_rows - row;
-            set_add(ctx, &set, task, row, left < ctx->tiles_rows ? left : ctx->tiles_rows);
+            cpu_linear_set_add(ctx, &set, task, row,
+                               left < ctx->tiles_rows ? left : ctx->tiles_rows);
         }
     }
     if (set.n_jobs > 0)
-        set_run(ctx, &set);
+        cpu_linear_set_run(ctx, &set);
     numbers_leave(saved);
 }
 

@@ -32,8 +32,8 @@ struct moe {
     uint32_t floats_per_item; /* of the sum */
 };
 
-static void sort_pairs(struct moe *moe, const uint32_t *ids, const float *weights, uint32_t n_rows,
-                       uint32_t n_active, uint32_t n_experts) {
+static void cpu_moe_sort_pairs(struct moe *moe, const uint32_t *ids, const float *weights,
+                               uint32_t n_rows, uint32_t n_active, uint32_t n_experts) {
     uint32_t next[EXPERTS_MAX];
     size_t n = (size_t)n_rows * n_active;
     memset(moe->begin, 0, (n_experts + 1) * sizeof *moe->begin);
@@ -53,7 +53,7 @@ static void sort_pairs(struct moe *moe, const uint32_t *ids, const float *weight
 }
 
 /* The rows of one expert side by side: in x itself where they are. */
-static const float *expert_rows(const struct moe *moe, uint32_t begin, uint32_t end) {
+static const float *cpu_moe_expert_rows(const struct moe *moe, uint32_t begin, uint32_t end) {
     if (moe->rows[end - 1] - moe->rows[begin] == end - 1 - begin)
         return moe->x + (size_t)moe->rows[begin] * moe->dim;
     float *to = moe->gathered + (size_t)(begin - moe->first_pair) * moe->dim;
@@ -64,7 +64,7 @@ static const float *expert_rows(const struct moe *moe, uint32_t begin, uint32_t 
 }
 
 /* Some columns of all rows of the wave. A row's experts rise with its pairs. */
-static void add_item(void *arg, uint32_t item, uint32_t thread) {
+static void cpu_moe_add_item(void *arg, uint32_t item, uint32_t thread) {
     (void)thread;
     const struct moe *moe = arg;
     uint32_t begin = item * moe->floats_per_item;
@@ -77,16 +77,16 @@ static void add_item(void *arg, uint32_t item, uint32_t thread) {
                                    moe->weights[moe->first_pair + i], end - begin);
 }
 
-static void add_wave(struct moe *moe) {
+static void cpu_moe_add_wave(struct moe *moe) {
     uint32_t least = ADD_WORK_MIN / moe->n_pairs / 16 * 16 + 16;
     uint32_t share = (moe->dim / moe->ctx->n_threads + 15) / 16 * 16;
     moe->floats_per_item = share > least ? share : least;
     thread_pool_run(moe->ctx->pool, (moe->dim + moe->floats_per_item - 1) / moe->floats_per_item,
-                    add_item, moe);
+                    cpu_moe_add_item, moe);
 }
 
 /* Experts from `expert` on, as many as fit; gives the first that was left out. */
-static uint32_t run_wave(struct moe *moe, uint32_t expert, uint32_t n_experts) {
+static uint32_t cpu_moe_run_wave(struct moe *moe, uint32_t expert, uint32_t n_experts) {
     struct linear_task inner[LINEAR_TASKS_MAX];
     struct linear_task outer[LINEAR_TASKS_MAX];
     uint32_t n = 0;
@@ -100,7 +100,7 @@ static uint32_t run_wave(struct moe *moe, uint32_t expert, uint32_t n_experts) {
             break;
         size_t at = begin - moe->first_pair;
         inner[n] = (struct linear_task){.weight = &moe->gate_up[expert],
-                                        .x = expert_rows(moe, begin, end),
+                                        .x = cpu_moe_expert_rows(moe, begin, end),
                                         .out = moe->inner + at * moe->expert_dim,
                                         .out_stride = moe->expert_dim,
                                         .n_rows = end - begin,
@@ -117,7 +117,7 @@ static uint32_t run_wave(struct moe *moe, uint32_t expert, uint32_t n_experts) {
         return expert;
     cpu_linears(moe->ctx, inner, n);
     cpu_linears(moe->ctx, outer, n);
-    add_wave(moe);
+    cpu_moe_add_wave(moe);
     return expert;
 }
 
@@ -143,8 +143,8 @@ void cpu_moe_ffn(struct kernels_ctx *ctx, float *out, const float *x, const uint
     moe.weights = moe.inner + (size_t)moe.wave_pairs * moe.expert_dim;
     moe.rows = (uint32_t *)(moe.weights + (size_t)n_rows * n_active);
     memset(out, 0, (size_t)n_rows * moe.dim * sizeof *out);
-    sort_pairs(&moe, ids, weights, n_rows, n_active, n_experts);
+    cpu_moe_sort_pairs(&moe, ids, weights, n_rows, n_active, n_experts);
     for (uint32_t expert = 0; expert < n_experts;)
-        expert = run_wave(&moe, expert, n_experts);
+        expert = cpu_moe_run_wave(&moe, expert, n_experts);
     numbers_leave(saved);
 }

@@ -5,7 +5,7 @@
 static const struct path *available[4];
 
 /* Built once before main(), so that no thread has to look twice. */
-__attribute__((constructor)) static void detect(void) {
+__attribute__((constructor)) static void cpu_path_detect(void) {
     size_t n = 0;
 #if defined(__x86_64__)
     __builtin_cpu_init();

@@ -7,19 +7,19 @@
 /* Bytes for the activations of all rows: four for a bfloat16 widened to float, fewer for
  * integers with their scales, in two terms. */
 _Static_assert(2 * TILE_ROW_BYTES <= GROUP * sizeof(float), "both terms fit");
-static size_t tiles_bytes(const struct kernels_ctx *ctx, uint32_t max_stored) {
+static size_t cpu_scratch_tiles_bytes(const struct kernels_ctx *ctx, uint32_t max_stored) {
     return ((size_t)ctx->tiles_rows * max_stored * sizeof(float) + 63) / 64 * 64;
 }
 
 /* As many rows as there can be at once, within LINEAR_ROWS; and those of one row's experts. */
-static uint32_t tiles_rows(const struct kernels_limits *limits) {
+static uint32_t cpu_scratch_tiles_rows(const struct kernels_limits *limits) {
     uint32_t rows = limits->max_tokens > limits->max_seqs ? limits->max_tokens : limits->max_seqs;
     rows = rows > LINEAR_ROWS ? LINEAR_ROWS : rows;
     return rows < LINEAR_ROWS_MIN ? LINEAR_ROWS_MIN : rows;
 }
 
 /* Rows of the tiles that the threads work on. */
-static size_t row_floats(const struct kernels_ctx *ctx, uint32_t max_stored) {
+static size_t cpu_scratch_row_floats(const struct kernels_ctx *ctx, uint32_t max_stored) {
     return (size_t)ctx->n_threads * TILE_ROWS_MAX * max_stored;
 }
 
@@ -29,7 +29,7 @@ enum status cpu_reserve(struct kernels_ctx *ctx, const struct weight *weight, st
     bool grows = weight->k_stored > ctx->max_stored;
     uint32_t stored = grows ? weight->k_stored : ctx->max_stored;
     if (grows) {
-        uint8_t *tiles = aligned_alloc(64, tiles_bytes(ctx, stored));
+        uint8_t *tiles = aligned_alloc(64, cpu_scratch_tiles_bytes(ctx, stored));
         if (!tiles)
             return error_set(error, STATUS_NOMEM, "no memory for rows of %u inputs", stored);
         free(ctx->tiles);
@@ -38,7 +38,7 @@ enum status cpu_reserve(struct kernels_ctx *ctx, const struct weight *weight, st
     }
     if ((grows && ctx->gathered) || (weight->order && !ctx->gathered)) {
         free(ctx->gathered);
-        ctx->gathered = calloc(row_floats(ctx, stored), sizeof *ctx->gathered);
+        ctx->gathered = calloc(cpu_scratch_row_floats(ctx, stored), sizeof *ctx->gathered);
         if (!ctx->gathered)
             return error_set(error, STATUS_NOMEM, "no memory for rows of %u inputs", stored);
     }
@@ -47,8 +47,8 @@ enum status cpu_reserve(struct kernels_ctx *ctx, const struct weight *weight, st
 
 enum status cpu_allocate(struct kernels_ctx *ctx) {
     ctx->max_stored = order_filled(ctx->limits.max_dim);
-    ctx->tiles_rows = tiles_rows(&ctx->limits);
-    ctx->tiles = aligned_alloc(64, tiles_bytes(ctx, ctx->max_stored));
+    ctx->tiles_rows = cpu_scratch_tiles_rows(&ctx->limits);
+    ctx->tiles = aligned_alloc(64, cpu_scratch_tiles_bytes(ctx, ctx->max_stored));
     ctx->spans = calloc(ctx->limits.max_tokens, sizeof *ctx->spans);
     ctx->samplers = calloc(ctx->n_threads, sizeof *ctx->samplers);
     if (!ctx->tiles || !ctx->spans || !ctx->samplers)

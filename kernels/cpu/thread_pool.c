@@ -39,27 +39,27 @@ struct thread_pool {
     struct thread_pool_member *members; /* owned (n_members) */
 };
 
-static void futex_wait(_Atomic uint32_t *word, uint32_t value) {
+static void thread_pool_futex_wait(_Atomic uint32_t *word, uint32_t value) {
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
 }
 
-static void futex_wake(_Atomic uint32_t *word, int n) {
+static void thread_pool_futex_wake(_Atomic uint32_t *word, int n) {
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
 }
 
-static void pause_briefly(void) {
+static void thread_pool_pause_briefly(void) {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #endif
 }
 
 /* Spins while *word == value; false when that takes longer than THREAD_POOL_SPIN_NS. */
-static bool spin_while(_Atomic uint32_t *word, uint32_t value) {
+static bool thread_pool_spin_while(_Atomic uint32_t *word, uint32_t value) {
     uint64_t until = 0;
     for (uint32_t i = 0;; i++) {
         if (atomic_load_explicit(word, memory_order_acquire) != value)
             return true;
-        pause_briefly();
+        thread_pool_pause_briefly();
         if (i % 32 != 31)
             continue;
         uint64_t now = clock_now_ns();
@@ -71,7 +71,7 @@ static bool spin_while(_Atomic uint32_t *word, uint32_t value) {
 }
 
 /* Does items of the current job until there are none; the last one done wakes the caller. */
-static void work(struct thread_pool *pool, uint32_t thread) {
+static void thread_pool_work(struct thread_pool *pool, uint32_t thread) {
     uint64_t ticket = atomic_load_explicit(&pool->ticket, memory_order_acquire);
     for (;;) {
         uint32_t item = (uint32_t)ticket;
@@ -82,22 +82,22 @@ static void work(struct thread_pool *pool, uint32_t thread) {
             continue;
         pool->function(pool->arg, item, thread);
         if (atomic_fetch_sub(&pool->n_left, 1) == 1 && atomic_load(&pool->caller_sleeps))
-            futex_wake(&pool->n_left, 1);
+            thread_pool_futex_wake(&pool->n_left, 1);
         ticket = atomic_load_explicit(&pool->ticket, memory_order_acquire);
     }
 }
 
-static void *member_main(void *arg) {
+static void *thread_pool_member_main(void *arg) {
     struct thread_pool_member *member = arg;
     struct thread_pool *pool = member->pool;
     numbers_enter();
     uint32_t seen = 0;
     while (!atomic_load(&pool->stopping)) {
-        work(pool, member->index);
-        if (!spin_while(&pool->job, seen)) {
+        thread_pool_work(pool, member->index);
+        if (!thread_pool_spin_while(&pool->job, seen)) {
             atomic_fetch_add(&pool->n_sleeping, 1);
             while (atomic_load(&pool->job) == seen)
-                futex_wait(&pool->job, seen);
+                thread_pool_futex_wait(&pool->job, seen);
             atomic_fetch_sub(&pool->n_sleeping, 1);
         }
         seen = atomic_load(&pool->job);
@@ -106,21 +106,22 @@ static void *member_main(void *arg) {
 }
 
 /* Publishes the next job number; sleeping threads wake up. */
-static void publish(struct thread_pool *pool, uint32_t n_wanted) {
+static void thread_pool_publish(struct thread_pool *pool, uint32_t n_wanted) {
     atomic_fetch_add(&pool->job, 1);
     uint32_t n_sleeping = atomic_load(&pool->n_sleeping);
     if (n_sleeping > 0)
-        futex_wake(&pool->job, n_wanted < INT_MAX ? (int)n_wanted : INT_MAX);
+        thread_pool_futex_wake(&pool->job, n_wanted < INT_MAX ? (int)n_wanted : INT_MAX);
 }
 
-static enum status start(struct thread_pool *pool, uint32_t n_members, struct error *error) {
+static enum status thread_pool_start(struct thread_pool *pool, uint32_t n_members,
+                                     struct error *error) {
     sigset_t saved;
     signals_leave(&saved);
     int failed = 0;
     for (uint32_t i = 0; i < n_members && failed == 0; i++) {
         struct thread_pool_member *member = &pool->members[i];
         *member = (struct thread_pool_member){.pool = pool, .index = i + 1};
-        failed = pthread_create(&member->thread, NULL, member_main, member);
+        failed = pthread_create(&member->thread, NULL, thread_pool_member_main, member);
         if (failed == 0) {
             pool->n_members++;
             pthread_setname_np(member->thread, "kernels");
@@ -141,7 +142,7 @@ enum status thread_pool_new(uint32_t n_threads, struct thread_pool **pool, struc
     memset(made, 0, sizeof *made);
     made->members = calloc(n_threads, sizeof *made->members);
     enum status status =
-        made->members ? start(made, n_threads - 1, error)
+        made->members ? thread_pool_start(made, n_threads - 1, error)
                       : error_set(error, STATUS_NOMEM, "no memory for %u threads", n_threads);
     if (status != STATUS_OK) {
         thread_pool_free(made);
@@ -155,7 +156,7 @@ void thread_pool_free(struct thread_pool *pool) {
     if (!pool)
         return;
     atomic_store(&pool->stopping, true);
-    publish(pool, UINT32_MAX);
+    thread_pool_publish(pool, UINT32_MAX);
     for (uint32_t i = 0; i < pool->n_members; i++)
         pthread_join(pool->members[i].thread, NULL);
     free(pool->members);
@@ -177,14 +178,14 @@ void thread_pool_run(struct thread_pool *pool, uint32_t n_items, thread_pool_fun
     atomic_store_explicit(&pool->n_items, 0, memory_order_relaxed);
     atomic_store_explicit(&pool->ticket, job << 32, memory_order_release);
     atomic_store_explicit(&pool->n_items, n_items, memory_order_release);
-    publish(pool, n_items - 1);
-    work(pool, 0);
+    thread_pool_publish(pool, n_items - 1);
+    thread_pool_work(pool, 0);
     for (uint32_t left; (left = atomic_load(&pool->n_left)) != 0;) {
-        if (spin_while(&pool->n_left, left))
+        if (thread_pool_spin_while(&pool->n_left, left))
             continue;
         atomic_store(&pool->caller_sleeps, true);
         if (atomic_load(&pool->n_left) == left)
-            futex_wait(&pool->n_left, left);
+            thread_pool_futex_wait(&pool->n_left, left);
         atomic_store(&pool->caller_sleeps, false);
     }
 }

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum status open_choice(struct kernels_ctx *ctx, struct cuda_choice *choice) {
+static enum status cuda_ahead_open_choice(struct kernels_ctx *ctx, struct cuda_choice *choice) {
     uint32_t rows = ctx->sampler.rows_max;
     choice->results = ctx->kind->pinned_alloc(ctx->device, rows * sizeof *choice->results);
     choice->params = calloc(rows, sizeof *choice->params);
@@ -30,14 +30,14 @@ enum status cuda_ahead_open(struct kernels_ctx *ctx, struct error *error) {
     ahead->watch = ctx->kind->stream_make(ctx->device);
     ahead->step_spare = ctx->kind->pinned_alloc(ctx->device, ctx->step.tray.n_bytes);
     ahead->sample_spare = ctx->kind->pinned_alloc(ctx->device, ctx->sampler.tray.n_bytes);
-    if (open_choice(ctx, &ahead->choices[0]) != STATUS_OK ||
-        open_choice(ctx, &ahead->choices[1]) != STATUS_OK || !ahead->watch || !ahead->step_spare ||
-        !ahead->sample_spare)
+    if (cuda_ahead_open_choice(ctx, &ahead->choices[0]) != STATUS_OK ||
+        cuda_ahead_open_choice(ctx, &ahead->choices[1]) != STATUS_OK || !ahead->watch ||
+        !ahead->step_spare || !ahead->sample_spare)
         return error_set(error, STATUS_NOMEM, "no memory for steps ahead");
     return STATUS_OK;
 }
 
-static void free_pinned(struct kernels_ctx *ctx, void *memory) {
+static void cuda_ahead_free_pinned(struct kernels_ctx *ctx, void *memory) {
     if (memory)
         ctx->kind->pinned_free(ctx->device, memory);
 }
@@ -45,16 +45,16 @@ static void free_pinned(struct kernels_ctx *ctx, void *memory) {
 void cuda_ahead_close(struct kernels_ctx *ctx) {
     struct cuda_ahead *ahead = &ctx->ahead;
     ctx->kind->stream_free(ahead->watch);
-    free_pinned(ctx, ahead->step_spare);
-    free_pinned(ctx, ahead->sample_spare);
+    cuda_ahead_free_pinned(ctx, ahead->step_spare);
+    cuda_ahead_free_pinned(ctx, ahead->sample_spare);
     for (int i = 0; i < 2; i++) {
-        free_pinned(ctx, ahead->choices[i].results);
+        cuda_ahead_free_pinned(ctx, ahead->choices[i].results);
         free(ahead->choices[i].params);
         ctx->kind->event_free(ahead->choices[i].there);
     }
 }
 
-static void swap_spare(unsigned char **a, unsigned char **b) {
+static void cuda_ahead_swap_spare(unsigned char **a, unsigned char **b) {
     unsigned char *was = *a;
     *a = *b;
     *b = was;
@@ -69,9 +69,9 @@ enum status cuda_sample_begin(struct kernels_ctx *ctx, float *logits, uint32_t n
     if (n_rows > ctx->sampler.rows_max)
         return STATUS_BUSY;
     ctx->kind->use(ctx->device);
-    swap_spare(&ctx->sampler.tray.pinned, &ahead->sample_spare);
+    cuda_ahead_swap_spare(&ctx->sampler.tray.pinned, &ahead->sample_spare);
     if (cuda_sample_prepare(ctx, &what, logits, params, n_rows, n_vocab) < n_rows) {
-        swap_spare(&ctx->sampler.tray.pinned, &ahead->sample_spare);
+        cuda_ahead_swap_spare(&ctx->sampler.tray.pinned, &ahead->sample_spare);
         return STATUS_BUSY;
     }
     cuda_flush(ctx);
@@ -108,7 +108,7 @@ enum status cuda_sample_end(struct kernels_ctx *ctx, struct sample_result *resul
 void cuda_ahead_turn(struct kernels_ctx *ctx, bool is_ahead) {
     ASSERT(ctx->ahead.n == is_ahead);
     if (is_ahead)
-        swap_spare(&ctx->step.tray.pinned, &ctx->ahead.step_spare);
+        cuda_ahead_swap_spare(&ctx->step.tray.pinned, &ctx->ahead.step_spare);
     else
         (void)cuda_wait(ctx, ctx->main.stream); /* the last step's arrays are read */
 }

@@ -23,7 +23,7 @@ void cuda_beside_close(struct kernels_ctx *ctx) {
     ctx->kind->event_free(ctx->arrived);
 }
 
-static void beside_begin(struct kernels_ctx *ctx) {
+static void cuda_beside_begin(struct kernels_ctx *ctx) {
     ctx->kind->use(ctx->device);
     if (ctx->in_step)
         return;
@@ -33,14 +33,14 @@ static void beside_begin(struct kernels_ctx *ctx) {
 }
 
 void cuda_put_beside(struct kernels_ctx *ctx, void *to, const void *from, size_t n_bytes) {
-    beside_begin(ctx);
+    cuda_beside_begin(ctx);
     cuda_to_device(ctx, &ctx->beside, to, from, n_bytes);
     ctx->kind->event_record(ctx->arrived, ctx->beside.stream);
     ctx->has_arrived = true;
 }
 
 enum status cuda_get_beside(struct kernels_ctx *ctx, void *to, const void *from, size_t n_bytes) {
-    beside_begin(ctx);
+    cuda_beside_begin(ctx);
     return cuda_from_device(ctx, &ctx->beside, to, from, n_bytes);
 }
 

@@ -47,7 +47,7 @@ static void cuda_close(struct kernels_ctx *ctx) {
     free(ctx);
 }
 
-static size_t attend_floats(const struct kernels_limits *limits) {
+static size_t cuda_attend_floats(const struct kernels_limits *limits) {
     size_t chunks = (limits->max_context + ATTEND_CHUNK - 1) / ATTEND_CHUNK;
     size_t per_token = chunks * limits->n_heads * ((size_t)limits->head_dim + 2);
     size_t all = per_token * limits->max_tokens;
@@ -60,7 +60,7 @@ static size_t attend_floats(const struct kernels_limits *limits) {
 /* Slices of products of up to 64 rows, at most 64 MiB: what has more is added up where it is computed. */
 #define PARTS_FLOATS (16u << 20)
 
-static enum status open_parts(struct kernels_ctx *ctx, struct error *error) {
+static enum status cuda_open_parts(struct kernels_ctx *ctx, struct error *error) {
     const struct kernels_limits *limits = &ctx->limits;
     size_t rows = limits->max_tokens < TENSOR_FEW ? limits->max_tokens : TENSOR_FEW;
     size_t n_slices = limits->max_dim / TENSOR_SLICE + 1;
@@ -72,13 +72,14 @@ static enum status open_parts(struct kernels_ctx *ctx, struct error *error) {
     return STATUS_OK;
 }
 
-static enum status open_device(struct kernels_ctx *ctx, uint32_t ordinal, struct error *error) {
+static enum status cuda_open_device(struct kernels_ctx *ctx, uint32_t ordinal,
+                                    struct error *error) {
     const struct kernels_limits *limits = &ctx->limits;
     TRY(ctx->kind->open(ordinal, &ctx->device, error));
     ctx->kind->use(ctx->device);
     ctx->kind->facts(ctx->device, &ctx->facts);
     enum status status = cuda_lane_open(ctx, &ctx->main, STAGE_BYTES);
-    ctx->attend_floats = attend_floats(limits);
+    ctx->attend_floats = cuda_attend_floats(limits);
     ctx->attend = cuda_alloc(ctx, ctx->attend_floats * sizeof(float));
     if (status != STATUS_OK || !ctx->attend)
         return error_set(error, STATUS_NOMEM, "the device has no memory for a context");
@@ -88,7 +89,7 @@ static enum status open_device(struct kernels_ctx *ctx, uint32_t ordinal, struct
         return error_set(error, STATUS_NOMEM, "the device has no memory for rows of %u inputs",
                          limits->max_dim);
     if (ctx->fast)
-        TRY(open_parts(ctx, error));
+        TRY(cuda_open_parts(ctx, error));
     TRY(cuda_beside_open(ctx, error));
     TRY(cuda_sampler_open(ctx, error));
     TRY(cuda_step_open(ctx, error));
@@ -96,7 +97,8 @@ static enum status open_device(struct kernels_ctx *ctx, uint32_t ordinal, struct
 }
 
 /* A digest of what the device's tensor cores make of fixed operands: devices of the same one round alike. */
-static enum status probe_device(struct kernels_ctx *ctx, uint64_t *digest, struct error *error) {
+static enum status cuda_probe_device(struct kernels_ctx *ctx, uint64_t *digest,
+                                     struct error *error) {
     float results[GPU_PROBES];
     struct gpu_probe probe = {cuda_alloc(ctx, sizeof results)};
     if (!probe.out)
@@ -114,7 +116,7 @@ static enum status probe_device(struct kernels_ctx *ctx, uint64_t *digest, struc
 }
 
 /* Whether the device has wgmma, and it adds up as mma.sync does. */
-static enum status probe_warpgroup(struct kernels_ctx *ctx, struct error *error) {
+static enum status cuda_probe_warpgroup(struct kernels_ctx *ctx, struct error *error) {
     uint32_t n_unlike[GPU_WARPGROUPS], all = 0;
     if (ctx->facts.capability != 90)
         return STATUS_OK;
@@ -134,22 +136,23 @@ static enum status probe_warpgroup(struct kernels_ctx *ctx, struct error *error)
     return STATUS_OK;
 }
 
-static enum status name_numerics(struct kernels_ctx *ctx, uint32_t n_ranks, struct error *error) {
+static enum status cuda_name_numerics(struct kernels_ctx *ctx, uint32_t n_ranks,
+                                      struct error *error) {
     uint64_t digest = 0;
     snprintf(ctx->numerics, sizeof ctx->numerics, "%s", NUMERICS_TEXT);
     if (!ctx->fast)
         return STATUS_OK;
-    TRY(probe_device(ctx, &digest, error));
-    TRY(probe_warpgroup(ctx, error));
+    TRY(cuda_probe_device(ctx, &digest, error));
+    TRY(cuda_probe_warpgroup(ctx, error));
     snprintf(ctx->numerics, sizeof ctx->numerics,
              "%s; mma16 %016llx: products s1024, attend s256, norm t512%s", NUMERICS_TEXT,
              (unsigned long long)digest, n_ranks > 1 ? ", parts bf16" : "");
     return STATUS_OK;
 }
 
-static enum status open_with(const struct device_kind *kind, const struct gpu_launches *gpu,
-                             bool fast, const struct kernels_options *options,
-                             struct kernels_ctx **ctx, struct error *error) {
+static enum status cuda_open_with(const struct device_kind *kind, const struct gpu_launches *gpu,
+                                  bool fast, const struct kernels_options *options,
+                                  struct kernels_ctx **ctx, struct error *error) {
     TRY(limits_check(options, error));
     struct kernels_ctx *made = calloc(1, sizeof *made);
     if (!made)
@@ -160,9 +163,9 @@ static enum status open_with(const struct device_kind *kind, const struct gpu_la
     made->limits = options->limits;
     made->ranks.no_graphs = options->no_graphs;
     made->graphs.off = options->no_graphs || options->n_ranks > 1; /* until they have met */
-    enum status status = open_device(made, options->device, error);
+    enum status status = cuda_open_device(made, options->device, error);
     if (status == STATUS_OK)
-        status = name_numerics(made, options->n_ranks, error);
+        status = cuda_name_numerics(made, options->n_ranks, error);
     if (status == STATUS_OK)
         status = cuda_ranks_open(made, options, error);
     if (status != STATUS_OK) {
@@ -173,8 +176,8 @@ static enum status open_with(const struct device_kind *kind, const struct gpu_la
     return STATUS_OK;
 }
 
-static enum status free_bytes_of(const struct device_kind *kind, uint32_t ordinal,
-                                 uint64_t *n_bytes, struct error *error) {
+static enum status cuda_free_bytes_of(const struct device_kind *kind, uint32_t ordinal,
+                                      uint64_t *n_bytes, struct error *error) {
     struct device *device;
     TRY(kind->open(ordinal, &device, error));
     kind->use(device);
@@ -193,10 +196,10 @@ static const char *cuda_numerics(const struct kernels_ctx *ctx) {
     extern const struct gpu_launches launches;                                                     \
     static enum status row##_open(const struct kernels_options *options, struct kernels_ctx **ctx, \
                                   struct error *error) {                                           \
-        return open_with(&device_kind_, &launches, fast, options, ctx, error);                     \
+        return cuda_open_with(&device_kind_, &launches, fast, options, ctx, error);                \
     }                                                                                              \
     static enum status row##_free_bytes(uint32_t device, uint64_t *n_bytes, struct error *error) { \
-        return free_bytes_of(&device_kind_, device, n_bytes, error);                               \
+        return cuda_free_bytes_of(&device_kind_, device, n_bytes, error);                          \
     }                                                                                              \
     const struct kernels row = {                                                                   \
         .name = name_text,                                                                         \

@@ -5,7 +5,7 @@
 
 #include "kernels/cuda/graph.h"
 
-static bool is_aligned(const void *p) {
+static bool cuda_held_is_aligned(const void *p) {
     return (uintptr_t)p % 16 == 0;
 }
 
@@ -17,8 +17,8 @@ void cuda_forget_rounded(struct kernels_ctx *ctx, const float *out, size_t n) {
 }
 
 /* All at once; `rows` has the held norm and sum. */
-static void launch_rows(struct kernels_ctx *ctx, const struct cuda_held *held,
-                        const struct gpu_norm_rows *rows) {
+static void cuda_held_launch_rows(struct kernels_ctx *ctx, const struct cuda_held *held,
+                                  const struct gpu_norm_rows *rows) {
     if (held->ranks.n > 0)
         cuda_record_norm_ranks(ctx, &(struct gpu_norm_ranks){.rows = *rows,
                                                              .group = held->ranks.group,
@@ -28,9 +28,10 @@ static void launch_rows(struct kernels_ctx *ctx, const struct cuda_held *held,
         cuda_record_norm_rows(ctx, rows);
 }
 
-static void launch_norm(struct kernels_ctx *ctx, const struct cuda_held *held) {
+static void cuda_held_launch_norm(struct kernels_ctx *ctx, const struct cuda_held *held) {
     if (ctx->fast)
-        launch_rows(ctx, held, &(struct gpu_norm_rows){.norm = held->norm, .sum = held->sum});
+        cuda_held_launch_rows(ctx, held,
+                              &(struct gpu_norm_rows){.norm = held->norm, .sum = held->sum});
     else
         cuda_record_norm(ctx, &held->norm);
 }
@@ -39,7 +40,7 @@ void cuda_release(struct kernels_ctx *ctx) {
     struct cuda_held held = ctx->held;
     ctx->held = (struct cuda_held){0};
     if (held.norm.n_rows > 0) {
-        launch_norm(ctx, &held);
+        cuda_held_launch_norm(ctx, &held);
         return;
     }
     if (held.sum.parts)
@@ -51,24 +52,25 @@ void cuda_release(struct kernels_ctx *ctx) {
 }
 
 /* Rows (n_rows, n) side by side are all that the held sum comes to. */
-static bool sum_is_of(const struct gpu_sum *sum, const float *x, uint32_t n_rows, uint32_t n) {
+static bool cuda_held_sum_is_of(const struct gpu_sum *sum, const float *x, uint32_t n_rows,
+                                uint32_t n) {
     return sum->parts && sum->out == x && sum->n_rows == n_rows && sum->n == n &&
            sum->out_stride == n && sum->epilogue != EPILOGUE_SILU_MUL;
 }
 
 /* A norm of all that the held sums come to. */
-static bool norm_follows(const struct cuda_held *held, const struct gpu_norm *norm) {
+static bool cuda_held_norm_follows(const struct cuda_held *held, const struct gpu_norm *norm) {
     const float *summed = held->ranks.n > 0 ? held->ranks.part : norm->x;
-    bool of_sum = sum_is_of(&held->sum, summed, norm->n_rows, norm->dim);
+    bool of_sum = cuda_held_sum_is_of(&held->sum, summed, norm->n_rows, norm->dim);
     if (held->ranks.n == 0)
         return of_sum;
     return (of_sum || !held->sum.parts) && held->ranks.x == norm->x &&
            held->ranks.n == (size_t)norm->n_rows * norm->dim && norm->dim % 4 == 0 &&
-           is_aligned(norm->out) && is_aligned(norm->gain);
+           cuda_held_is_aligned(norm->out) && cuda_held_is_aligned(norm->gain);
 }
 
 void cuda_hold_norm(struct kernels_ctx *ctx, const struct gpu_norm *norm) {
-    if (ctx->held.norm.n_rows > 0 || !norm_follows(&ctx->held, norm))
+    if (ctx->held.norm.n_rows > 0 || !cuda_held_norm_follows(&ctx->held, norm))
         cuda_release(ctx);
     ctx->held.norm = *norm;
     cuda_forget_rounded(ctx, norm->out, (size_t)norm->n_rows * norm->dim);
@@ -82,7 +84,8 @@ void cuda_hold_sum(struct kernels_ctx *ctx, const struct gpu_sum *sum) {
 void cuda_hold_ranks(struct kernels_ctx *ctx, const struct gpu_sum_ranks *ranks) {
     const struct gpu_sum *sum = &ctx->held.sum;
     bool goes_on = ctx->held.norm.n_rows == 0 && ctx->held.ranks.n == 0 && sum->n > 0 &&
-                   ranks->n % sum->n == 0 && sum_is_of(sum, ranks->part, ranks->n / sum->n, sum->n);
+                   ranks->n % sum->n == 0 &&
+                   cuda_held_sum_is_of(sum, ranks->part, ranks->n / sum->n, sum->n);
     if (!goes_on)
         cuda_release(ctx);
     ctx->held.ranks = *ranks;
@@ -108,8 +111,8 @@ bool cuda_norm_quantizes(struct kernels_ctx *ctx, const struct gpu_quantize *qua
     struct gpu_norm *norm = &ctx->held.norm;
     if (norm->n_rows == 0 || norm->n_rows != quantize->n_rows || norm->out != quantize->x ||
         norm->dim != matrix->k || norm->dim != matrix->k_stored || matrix->order ||
-        quantize->choice.table || !is_aligned(norm->out) || !is_aligned(norm->x) ||
-        !is_aligned(norm->gain))
+        quantize->choice.table || !cuda_held_is_aligned(norm->out) ||
+        !cuda_held_is_aligned(norm->x) || !cuda_held_is_aligned(norm->gain))
         return false;
     norm->quantizes = true;
     norm->fine = quantize->fine;
@@ -119,21 +122,23 @@ bool cuda_norm_quantizes(struct kernels_ctx *ctx, const struct gpu_quantize *qua
 }
 
 /* A product of rows that the held sum comes to behind its gates. */
-static bool rounding_follows(const struct gpu_sum *sum, const struct gpu_round_rows *round) {
+static bool cuda_held_rounding_follows(const struct gpu_sum *sum,
+                                       const struct gpu_round_rows *round) {
     return sum->parts && sum->out == round->x && sum->n_rows == round->n_rows &&
            sum->n / 2 == round->matrix.k && sum->out_stride == round->matrix.k &&
            sum->epilogue == EPILOGUE_SILU_MUL;
 }
 
 /* A product of all that attention has left. */
-static bool joining_follows(const struct gpu_attend *join, const struct gpu_round_rows *round) {
+static bool cuda_held_joining_follows(const struct gpu_attend *join,
+                                      const struct gpu_round_rows *round) {
     return join->n_tiles > 0 && join->out == round->x && join->batch.n_tokens == round->n_rows &&
            join->heads.n_heads * join->heads.head_dim == round->matrix.k &&
            join->heads.head_dim % 32 == 0 && !round->matrix.order;
 }
 
 /* What the rounded rows are, unless they depend on a matrix's order. */
-static struct cuda_rounded rounded_of(const struct gpu_round_rows *round) {
+static struct cuda_rounded cuda_held_rounded_of(const struct gpu_round_rows *round) {
     const struct gpu_matrix *w = &round->matrix;
     bool floats = w->format == WEIGHT_F16 || w->format == WEIGHT_BF16;
     if (w->order || round->table || round->share != 1 || round->to.q == NULL)
@@ -141,29 +146,29 @@ static struct cuda_rounded rounded_of(const struct gpu_round_rows *round) {
     return (struct cuda_rounded){round->x, round->n_rows, w->k, floats ? w->format : WEIGHT_I4G};
 }
 
-static void launch_round(struct kernels_ctx *ctx, const struct gpu_round_rows *round) {
+static void cuda_held_launch_round(struct kernels_ctx *ctx, const struct gpu_round_rows *round) {
     struct cuda_held held = ctx->held;
     struct gpu_round_rows with = *round;
     if (held.norm.n_rows > 0 && !round->table && held.norm.n_rows == round->n_rows &&
         held.norm.out == round->x && held.norm.dim == round->matrix.k &&
         held.norm.dim <= GPU_NORM_ROUNDS) {
         ctx->held = (struct cuda_held){0};
-        launch_rows(ctx, &held,
-                    &(struct gpu_norm_rows){.norm = held.norm,
-                                            .sum = held.sum,
-                                            .matrix = round->matrix,
-                                            .to = round->to,
-                                            .rounds = true});
+        cuda_held_launch_rows(ctx, &held,
+                              &(struct gpu_norm_rows){.norm = held.norm,
+                                                      .sum = held.sum,
+                                                      .matrix = round->matrix,
+                                                      .to = round->to,
+                                                      .rounds = true});
         return;
     }
-    if (joining_follows(&held.join, round)) {
+    if (cuda_held_joining_follows(&held.join, round)) {
         ctx->held = (struct cuda_held){0};
         cuda_record_join_rows(
             ctx,
             &(struct gpu_join_rows){.join = held.join, .matrix = round->matrix, .to = round->to});
         return;
     }
-    if (held.norm.n_rows == 0 && rounding_follows(&held.sum, round)) {
+    if (held.norm.n_rows == 0 && cuda_held_rounding_follows(&held.sum, round)) {
         ctx->held.sum = (struct gpu_sum){0};
         with.sum = held.sum;
     }
@@ -172,10 +177,10 @@ static void launch_round(struct kernels_ctx *ctx, const struct gpu_round_rows *r
 }
 
 void cuda_round_rows(struct kernels_ctx *ctx, const struct gpu_round_rows *round) {
-    struct cuda_rounded wanted = rounded_of(round), *is = &ctx->rounded;
+    struct cuda_rounded wanted = cuda_held_rounded_of(round), *is = &ctx->rounded;
     if (wanted.x && wanted.x == is->x && wanted.n_rows == is->n_rows && wanted.k == is->k &&
         wanted.format == is->format)
         return;
-    launch_round(ctx, round);
+    cuda_held_launch_round(ctx, round);
     ctx->rounded = wanted;
 }

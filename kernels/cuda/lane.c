@@ -34,7 +34,7 @@ void cuda_send(struct kernels_ctx *ctx, struct cuda_lane *lane, void *to, const 
     lane->used += (n_bytes + 63) / 64 * 64;
 }
 
-static size_t lane_piece(const struct cuda_lane *lane, size_t n_left) {
+static size_t cuda_lane_piece(const struct cuda_lane *lane, size_t n_left) {
     size_t most = lane->n_bytes / 4; /* so that one is filled while another travels */
     return n_left < most ? n_left : most;
 }
@@ -42,7 +42,7 @@ static size_t lane_piece(const struct cuda_lane *lane, size_t n_left) {
 void cuda_to_device(struct kernels_ctx *ctx, struct cuda_lane *lane, void *to, const void *from,
                     size_t n_bytes) {
     for (size_t at = 0; at < n_bytes;) {
-        size_t n = lane_piece(lane, n_bytes - at);
+        size_t n = cuda_lane_piece(lane, n_bytes - at);
         void *staged = cuda_stage(ctx, lane, n);
         memcpy(staged, (const char *)from + at, n);
         cuda_send(ctx, lane, (char *)to + at, staged, n);
@@ -54,7 +54,7 @@ enum status cuda_from_device(struct kernels_ctx *ctx, struct cuda_lane *lane, vo
                              const void *from, size_t n_bytes) {
     enum status status = STATUS_OK;
     for (size_t at = 0; at < n_bytes && status == STATUS_OK;) {
-        size_t n = lane_piece(lane, n_bytes - at);
+        size_t n = cuda_lane_piece(lane, n_bytes - at);
         void *staged = cuda_stage(ctx, lane, n);
         ctx->kind->copy_out(lane->stream, staged, (const char *)from + at, n);
         status = cuda_wait(ctx, lane->stream);

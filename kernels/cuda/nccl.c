@@ -51,7 +51,7 @@ static const char *nccl_text_of(const struct nccl_group *group, ncclResult_t res
     return last && *last ? last : group->library->GetErrorString(result);
 }
 
-static void pause_for(uint64_t ns) {
+static void nccl_pause_for(uint64_t ns) {
     nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
 }
 
@@ -63,7 +63,7 @@ static void nccl_settle(struct nccl_group *group, ncclResult_t result) {
             nccl_fail(group, "it did not begin in time what the ranks compute together");
             return;
         }
-        pause_for(POLL_NS);
+        nccl_pause_for(POLL_NS);
         if (group->library->CommGetAsyncError(group->comm, &result) != ncclSuccess)
             result = ncclInternalError;
     }
@@ -74,7 +74,7 @@ static void nccl_settle(struct nccl_group *group, ncclResult_t result) {
 /* The watcher. */
 
 /* What NCCL found since. The lock is held. */
-static void look_for_errors(struct nccl_group *group) {
+static void nccl_look_for_errors(struct nccl_group *group) {
     ncclResult_t result = ncclSuccess;
     if (group->has_failed)
         return;
@@ -85,7 +85,7 @@ static void look_for_errors(struct nccl_group *group) {
 }
 
 static void nccl_look(struct nccl_group *group) {
-    look_for_errors(group);
+    nccl_look_for_errors(group);
     for (const struct nccl_wait *wait = group->waits; wait; wait = wait->next)
         if (clock_now_ns() - wait->since > group->wait_ns)
             nccl_fail(group, "a rank did not come to what its group computes together");
@@ -100,7 +100,7 @@ static void *nccl_watch(void *arg) {
             continue;
         }
         pthread_mutex_unlock(&group->lock);
-        pause_for(LOOK_NS);
+        nccl_pause_for(LOOK_NS);
         pthread_mutex_lock(&group->lock);
         if (group->waits)
             nccl_look(group);
@@ -128,13 +128,13 @@ void nccl_wait_ends(struct nccl_group *group, struct nccl_wait *wait) {
     while (*at != wait)
         at = &(*at)->next;
     *at = wait->next;
-    look_for_errors(group);
+    nccl_look_for_errors(group);
     pthread_mutex_unlock(&group->lock);
 }
 
 const char *nccl_failure_now(struct nccl_group *group) {
     pthread_mutex_lock(&group->lock);
-    look_for_errors(group);
+    nccl_look_for_errors(group);
     pthread_mutex_unlock(&group->lock);
     return nccl_failure(group);
 }
@@ -155,12 +155,12 @@ struct wanted_id {
     char text[200];
 };
 
-static void let_go(struct wanted_id *wanted) {
+static void nccl_let_go(struct wanted_id *wanted) {
     if (atomic_fetch_sub(&wanted->n_holders, 1) == 1)
         free(wanted);
 }
 
-static void *ask_for_id(void *arg) {
+static void *nccl_ask_for_id(void *arg) {
     struct wanted_id *wanted = arg;
     wanted->result = wanted->library->GetUniqueId(&wanted->id);
     if (wanted->result != ncclSuccess) {
@@ -169,18 +169,18 @@ static void *ask_for_id(void *arg) {
                  last && *last ? last : wanted->library->GetErrorString(wanted->result));
     }
     atomic_store(&wanted->is_there, true);
-    let_go(wanted);
+    nccl_let_go(wanted);
     return NULL;
 }
 
-static enum status wait_for_id(const struct wanted_id *wanted, uint32_t wait_ms,
-                               struct kernels_group_id *id, struct error *error) {
+static enum status nccl_wait_for_id(const struct wanted_id *wanted, uint32_t wait_ms,
+                                    struct kernels_group_id *id, struct error *error) {
     uint64_t begin = clock_now_ns();
     while (!atomic_load(&wanted->is_there)) {
         if (clock_now_ns() - begin > wait_ms * 1000000ull)
             return error_set(error, STATUS_CLOSED, "NCCL made no id for a group within %u ms",
                              wait_ms);
-        pause_for(POLL_NS);
+        nccl_pause_for(POLL_NS);
     }
     if (wanted->result != ncclSuccess)
         return error_set(error, STATUS_UNSUPPORTED, "NCCL makes no id for a group: %s",
@@ -200,21 +200,21 @@ enum status nccl_group_id(const struct device_kind *kind, uint32_t wait_ms,
     wanted->library = library;
     atomic_store(&wanted->n_holders, 2);
     pthread_t thread;
-    if (pthread_create(&thread, NULL, ask_for_id, wanted) != 0) {
+    if (pthread_create(&thread, NULL, nccl_ask_for_id, wanted) != 0) {
         free(wanted);
         return error_set(error, STATUS_NOMEM, "no thread that asks NCCL for an id");
     }
-    enum status status = wait_for_id(wanted, wait_ms, id, error);
+    enum status status = nccl_wait_for_id(wanted, wait_ms, id, error);
     if (status == STATUS_CLOSED)
         pthread_detach(thread);
     else
         pthread_join(thread, NULL);
-    let_go(wanted);
+    nccl_let_go(wanted);
     return status;
 }
 
 /* As the least version has it, so that all since take it; calls return before what they begin is done. */
-static ncclConfig_t config_of(void) {
+static ncclConfig_t nccl_config_of(void) {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.size = offsetof(ncclConfig_t, splitShare) + sizeof config.splitShare;
     config.version = NCCL_LEAST;
@@ -225,7 +225,7 @@ static ncclConfig_t config_of(void) {
 static enum status nccl_begin(struct nccl_group *group, const struct kernels_group_id *id,
                               struct error *error) {
     ncclUniqueId unique;
-    ncclConfig_t config = config_of();
+    ncclConfig_t config = nccl_config_of();
     memcpy(&unique, id->bytes, sizeof unique);
     ncclResult_t result = group->library->CommInitRankConfig(&group->comm, (int)group->n_ranks,
                                                              unique, (int)group->rank, &config);
@@ -278,7 +278,7 @@ enum status nccl_ready(struct nccl_group *group, struct error *error) {
         if (group->has_failed)
             return error_set(error, result == ncclInProgress ? STATUS_CLOSED : STATUS_UNSUPPORTED,
                              "rank %u of %u: %s", group->rank, group->n_ranks, group->failure);
-        pause_for(POLL_NS);
+        nccl_pause_for(POLL_NS);
     }
     return STATUS_OK;
 }
@@ -322,19 +322,19 @@ void nccl_all_gather(struct nccl_group *group, struct device_stream *stream, flo
 }
 
 /* Between GroupStart and GroupEnd, which answers for all: a call that is not taken ends the group all the same. */
-static void send_to(struct nccl_group *group, cudaStream_t native, const float *from, size_t n,
-                    uint32_t peer, ncclResult_t *result) {
+static void nccl_send_to(struct nccl_group *group, cudaStream_t native, const float *from, size_t n,
+                         uint32_t peer, ncclResult_t *result) {
     if (*result == ncclSuccess)
         *result = group->library->Send(from, n, ncclFloat, (int)peer, group->comm, native);
 }
 
-static void take_from(struct nccl_group *group, cudaStream_t native, float *to, size_t n,
-                      uint32_t peer, ncclResult_t *result) {
+static void nccl_take_from(struct nccl_group *group, cudaStream_t native, float *to, size_t n,
+                           uint32_t peer, ncclResult_t *result) {
     if (*result == ncclSuccess)
         *result = group->library->Recv(to, n, ncclFloat, (int)peer, group->comm, native);
 }
 
-static void end_together(struct nccl_group *group, ncclResult_t result) {
+static void nccl_end_together(struct nccl_group *group, ncclResult_t result) {
     ncclResult_t ended = group->library->GroupEnd();
     nccl_settle(group, result == ncclSuccess || result == ncclInProgress ? ended : result);
 }
@@ -347,26 +347,28 @@ void nccl_exchange(struct nccl_group *group, struct device_stream *stream, float
         for (uint32_t peer = 0; peer < group->n_ranks; peer++) {
             if (peer == group->rank)
                 continue;
-            send_to(group, native, x + peer * cut->slice, nccl_slice_of(cut, peer), peer, &result);
-            take_from(group, native, to + peer * cut->slice, nccl_slice_of(cut, group->rank), peer,
-                      &result);
+            nccl_send_to(group, native, x + peer * cut->slice, nccl_slice_of(cut, peer), peer,
+                         &result);
+            nccl_take_from(group, native, to + peer * cut->slice, nccl_slice_of(cut, group->rank),
+                           peer, &result);
         }
-        end_together(group, result);
+        nccl_end_together(group, result);
     }
     nccl_leave(group);
 }
 
-static void spread_uneven(struct nccl_group *group, cudaStream_t native, float *x,
-                          const struct nccl_slices *cut) {
+static void nccl_spread_uneven(struct nccl_group *group, cudaStream_t native, float *x,
+                               const struct nccl_slices *cut) {
     size_t own = nccl_slice_of(cut, group->rank);
     ncclResult_t result = group->library->GroupStart();
     for (uint32_t peer = 0; peer < group->n_ranks; peer++) {
         if (peer == group->rank)
             continue;
-        send_to(group, native, x + group->rank * cut->slice, own, peer, &result);
-        take_from(group, native, x + peer * cut->slice, nccl_slice_of(cut, peer), peer, &result);
+        nccl_send_to(group, native, x + group->rank * cut->slice, own, peer, &result);
+        nccl_take_from(group, native, x + peer * cut->slice, nccl_slice_of(cut, peer), peer,
+                       &result);
     }
-    end_together(group, result);
+    nccl_end_together(group, result);
 }
 
 void nccl_spread(struct nccl_group *group, struct device_stream *stream, float *x,
@@ -378,7 +380,7 @@ void nccl_spread(struct nccl_group *group, struct device_stream *stream, float *
                         group->library->AllGather(x + group->rank * cut->slice, x, cut->slice,
                                                   ncclFloat, group->comm, native));
         else
-            spread_uneven(group, native, x, cut);
+            nccl_spread_uneven(group, native, x, cut);
     }
     nccl_leave(group);
 }
@@ -389,10 +391,10 @@ void nccl_to_first(struct nccl_group *group, struct device_stream *stream, float
     if (nccl_enter(group, stream, &native)) {
         ncclResult_t result = group->library->GroupStart();
         if (group->rank > 0)
-            send_to(group, native, from, n, 0, &result);
+            nccl_send_to(group, native, from, n, 0, &result);
         for (uint32_t peer = 1; group->rank == 0 && peer < group->n_ranks; peer++)
-            take_from(group, native, to + peer * n, n, peer, &result);
-        end_together(group, result);
+            nccl_take_from(group, native, to + peer * n, n, peer, &result);
+        nccl_end_together(group, result);
     }
     nccl_leave(group);
 }

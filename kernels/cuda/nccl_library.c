@@ -17,8 +17,8 @@ static struct {
     struct nccl_library library;
 } loaded = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static enum status find_functions(void *handle, const char *path, struct nccl_library *library,
-                                  struct error *error) {
+static enum status nccl_find_functions(void *handle, const char *path, struct nccl_library *library,
+                                       struct error *error) {
 #define X(name, type, ...)                                                                         \
     void *name##_at = dlsym(handle, "nccl" #name);                                                 \
     if (!name##_at)                                                                                \
@@ -29,8 +29,8 @@ static enum status find_functions(void *handle, const char *path, struct nccl_li
     return STATUS_OK;
 }
 
-static enum status check_version(const char *path, struct nccl_library *library,
-                                 struct error *error) {
+static enum status nccl_check_version(const char *path, struct nccl_library *library,
+                                      struct error *error) {
     ncclResult_t result = library->GetVersion(&library->version);
     if (result != ncclSuccess)
         return error_set(error, STATUS_UNSUPPORTED, "%s: it does not tell its version: %s", path,
@@ -43,7 +43,7 @@ static enum status check_version(const char *path, struct nccl_library *library,
     return STATUS_OK;
 }
 
-static enum status library_load(const char *name, struct error *error) {
+static enum status nccl_library_load_once(const char *name, struct error *error) {
     const char *named = getenv("TANDEM_NCCL");
     const char *path = named && *named ? named : name;
     if (!path)
@@ -54,14 +54,14 @@ static enum status library_load(const char *name, struct error *error) {
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!handle)
         return error_set(error, STATUS_UNSUPPORTED, "NCCL cannot be loaded: %s", dlerror());
-    TRY(find_functions(handle, path, &loaded.library, error));
-    return check_version(path, &loaded.library, error);
+    TRY(nccl_find_functions(handle, path, &loaded.library, error));
+    return nccl_check_version(path, &loaded.library, error);
 }
 
 const struct nccl_library *nccl_library(const char *name, struct error *error) {
     pthread_mutex_lock(&loaded.lock);
     if (!loaded.is_tried)
-        loaded.status = library_load(name, &loaded.error);
+        loaded.status = nccl_library_load_once(name, &loaded.error);
     loaded.is_tried = true;
     pthread_mutex_unlock(&loaded.lock);
     if (loaded.status == STATUS_OK)

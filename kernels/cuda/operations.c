@@ -10,7 +10,8 @@
 #include "kernels/limits.h"
 #include "kernels/numbers.h"
 
-static struct gpu_batch batch_of(const struct kernels_ctx *ctx, const struct kernels_batch *batch) {
+static struct gpu_batch cuda_batch_of(const struct kernels_ctx *ctx,
+                                      const struct kernels_batch *batch) {
     return (struct gpu_batch){.n_tokens = batch->n_tokens,
                               .n_seqs = batch->n_seqs,
                               .ids = batch->ids,
@@ -22,11 +23,11 @@ static struct gpu_batch batch_of(const struct kernels_ctx *ctx, const struct ker
                               .variants = batch->variants};
 }
 
-static struct gpu_kv kv_of(const struct kernels_kv *kv) {
+static struct gpu_kv cuda_kv_of(const struct kernels_kv *kv) {
     return (struct gpu_kv){.base = kv->base, .block_bytes = kv->block_bytes, .format = kv->format};
 }
 
-static struct gpu_heads heads_of(const struct kernels_ctx *ctx, const struct kernels_kv *kv) {
+static struct gpu_heads cuda_heads_of(const struct kernels_ctx *ctx, const struct kernels_kv *kv) {
     return (struct gpu_heads){.n_heads = ctx->limits.n_heads,
                               .n_kv_heads = kv->n_kv_heads,
                               .head_dim = kv->head_dim,
@@ -66,7 +67,7 @@ void cuda_linear_ints(struct kernels_ctx *ctx, const struct gpu_linear *linear) 
 }
 
 /* As many rows at a time as there is room for their integers. */
-static void linear_in_parts(struct kernels_ctx *ctx, const struct gpu_linear *linear) {
+static void cuda_linear_in_parts(struct kernels_ctx *ctx, const struct gpu_linear *linear) {
     uint32_t terms = linear->fine ? 2 : 1, most = ctx->ints_rows / terms;
     for (uint32_t row = 0; row < linear->n_rows; row += most) {
         struct gpu_linear part = cuda_rows_of(linear, row, most);
@@ -74,7 +75,7 @@ static void linear_in_parts(struct kernels_ctx *ctx, const struct gpu_linear *li
     }
 }
 
-static bool is_integers(const struct gpu_matrix *matrix) {
+static bool cuda_weight_is_integers(const struct gpu_matrix *matrix) {
     return matrix->format == WEIGHT_I4G || matrix->format == WEIGHT_I8G;
 }
 
@@ -96,14 +97,14 @@ void cuda_linear(struct kernels_ctx *ctx, float *out, size_t out_stride, const f
         cuda_forget_rounded(ctx, out, (n_rows - 1) * out_stride + weight->n);
         return;
     }
-    if (!is_integers(&linear.choice.matrix)) {
+    if (!cuda_weight_is_integers(&linear.choice.matrix)) {
         linear.fine = false;
         cuda_launch_linear_floats(ctx, &linear);
         cuda_forget_rounded(ctx, out, (n_rows - 1) * out_stride + weight->n);
         return;
     }
     ASSERT(weight->k_stored / GROUP <= ctx->ints.n_groups);
-    linear_in_parts(ctx, &linear);
+    cuda_linear_in_parts(ctx, &linear);
 }
 
 void cuda_silu_mul(struct kernels_ctx *ctx, float *out, const float *gate, const float *up,
@@ -135,15 +136,15 @@ void cuda_rope_kv(struct kernels_ctx *ctx, float *qkv, const struct kernels_batc
     if (batch->n_tokens > 0)
         cuda_launch_rope_kv(ctx, &(struct gpu_rope_kv){.qkv = qkv,
                                                        .sum = cuda_take_sum(ctx, qkv),
-                                                       .batch = batch_of(ctx, batch),
+                                                       .batch = cuda_batch_of(ctx, batch),
                                                        .rope = *rope,
-                                                       .kv = kv_of(kv),
-                                                       .heads = heads_of(ctx, kv)});
+                                                       .kv = cuda_kv_of(kv),
+                                                       .heads = cuda_heads_of(ctx, kv)});
 }
 
 /* The tiles from `begin` on whose partial results fit: whole tokens. Answers how many. */
-static uint32_t take_tiles(const struct kernels_ctx *ctx, struct gpu_attend *attend, uint32_t begin,
-                           const uint32_t *seq_begin) {
+static uint32_t cuda_take_tiles(const struct kernels_ctx *ctx, struct gpu_attend *attend,
+                                uint32_t begin, const uint32_t *seq_begin) {
     const struct cuda_step *step = &ctx->step;
     uint32_t group = attend->heads.n_heads / attend->heads.n_kv_heads, n = 0;
     size_t per_query = attend->heads.head_dim + 2;
@@ -173,9 +174,9 @@ static uint32_t take_tiles(const struct kernels_ctx *ctx, struct gpu_attend *att
 void cuda_attend(struct kernels_ctx *ctx, float *out, const float *qkv,
                  const struct kernels_batch *batch, const struct kernels_kv *kv, float scale,
                  const float *alibi, uint32_t window) {
-    struct gpu_attend attend = {.batch = batch_of(ctx, batch),
-                                .heads = heads_of(ctx, kv),
-                                .kv = kv_of(kv),
+    struct gpu_attend attend = {.batch = cuda_batch_of(ctx, batch),
+                                .heads = cuda_heads_of(ctx, kv),
+                                .kv = cuda_kv_of(kv),
                                 .qkv = qkv,
                                 .out = out,
                                 .scale = scale,
@@ -188,7 +189,7 @@ void cuda_attend(struct kernels_ctx *ctx, float *out, const float *qkv,
         return;
     }
     for (uint32_t begin = 0; begin < ctx->step.n_tiles; begin += attend.n_tiles) {
-        attend.n_tiles = take_tiles(ctx, &attend, begin, ctx->step.seq_begin);
+        attend.n_tiles = cuda_take_tiles(ctx, &attend, begin, ctx->step.seq_begin);
         attend.tiles = ctx->step.tiles + begin;
         size_t n = (size_t)(attend.token_end - attend.token_begin) * attend.n_chunks *
                    attend.heads.n_heads;

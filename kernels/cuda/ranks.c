@@ -15,7 +15,7 @@
 #define STAGE_FLOATS (2u << 20) /* more numbers are added up in parts */
 #define WAIT_MS      20000      /* for a rank that is late, where options do not say */
 
-static size_t most_of(size_t a, size_t b) {
+static size_t cuda_ranks_most_of(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
@@ -25,12 +25,12 @@ enum status cuda_ranks_open(struct kernels_ctx *ctx, const struct kernels_option
     if (options->n_ranks <= 1)
         return STATUS_OK;
     size_t n = options->together < STAGE_FLOATS ? options->together : STAGE_FLOATS;
-    n = most_of(n, options->limits.n_vocab); /* a row of what is gathered */
+    n = cuda_ranks_most_of(n, options->limits.n_vocab); /* a row of what is gathered */
     ranks->columns = options->columns > 0 ? options->columns : options->limits.n_vocab;
     ranks->group.n_floats = ((uint32_t)n + 3) / 4 * 4;
-    ranks->stage_floats =
-        most_of(2 * (size_t)ranks->group.n_floats,
-                cuda_wires_floats(options->n_ranks, ranks->group.n_floats, ranks->columns));
+    ranks->stage_floats = cuda_ranks_most_of(
+        2 * (size_t)ranks->group.n_floats,
+        cuda_wires_floats(options->n_ranks, ranks->group.n_floats, ranks->columns));
     ranks->group.wait_ns = (options->wait_ms > 0 ? options->wait_ms : WAIT_MS) * 1000000ull;
     ranks->room = cuda_alloc(ctx, sizeof *ranks->room + ranks->stage_floats * sizeof(float));
     if (!ranks->room)
@@ -40,7 +40,7 @@ enum status cuda_ranks_open(struct kernels_ctx *ctx, const struct kernels_option
 }
 
 /* To a rank that computes by itself. */
-static void leave(struct kernels_ctx *ctx) {
+static void cuda_ranks_leave(struct kernels_ctx *ctx) {
     struct gpu_group_of_ranks *group = &ctx->ranks.group;
     for (uint32_t rank = 0; rank < group->n_ranks; rank++)
         if (rank != group->rank && group->rooms[rank])
@@ -55,23 +55,23 @@ static void leave(struct kernels_ctx *ctx) {
 
 void cuda_ranks_close(struct kernels_ctx *ctx) {
     ctx->kind->use(ctx->device);
-    leave(ctx);
+    cuda_ranks_leave(ctx);
     cuda_dealloc(ctx, ctx->ranks.room, 0);
 }
 
-static uint32_t wait_ms_of(const struct kernels_ctx *ctx) {
+static uint32_t cuda_ranks_wait_ms_of(const struct kernels_ctx *ctx) {
     return (uint32_t)(ctx->ranks.group.wait_ns / 1000000);
 }
 
 enum status cuda_group_id(struct kernels_ctx *ctx, struct kernels_group_id *id,
                           struct error *error) {
     ctx->kind->use(ctx->device);
-    return nccl_group_id(ctx->kind, wait_ms_of(ctx), id, error);
+    return nccl_group_id(ctx->kind, cuda_ranks_wait_ms_of(ctx), id, error);
 }
 
 /* By the memory of the others. */
-static enum status reach_all(struct kernels_ctx *ctx, struct kernels_ctx *const *all,
-                             struct error *error) {
+static enum status cuda_ranks_reach_all(struct kernels_ctx *ctx, struct kernels_ctx *const *all,
+                                        struct error *error) {
     struct gpu_group_of_ranks *group = &ctx->ranks.group;
     for (uint32_t i = 0; i < group->n_ranks; i++) {
         const struct cuda_ranks *other = &all[i]->ranks;
@@ -88,11 +88,11 @@ static enum status reach_all(struct kernels_ctx *ctx, struct kernels_ctx *const 
 }
 
 /* By NCCL. */
-static enum status join(struct kernels_ctx *ctx, const struct kernels_group_id *id,
-                        struct error *error) {
+static enum status cuda_ranks_join(struct kernels_ctx *ctx, const struct kernels_group_id *id,
+                                   struct error *error) {
     const struct gpu_group_of_ranks *group = &ctx->ranks.group;
-    TRY(nccl_open(ctx->kind, id, group->rank, group->n_ranks, wait_ms_of(ctx), &ctx->ranks.nccl,
-                  error));
+    TRY(nccl_open(ctx->kind, id, group->rank, group->n_ranks, cuda_ranks_wait_ms_of(ctx),
+                  &ctx->ranks.nccl, error));
     TRY(nccl_ready(ctx->ranks.nccl, error));
     return cuda_wires_try(ctx, error);
 }
@@ -106,7 +106,7 @@ enum status cuda_meet(struct kernels_ctx *ctx, uint32_t rank, uint32_t n_ranks,
     ctx->kind->use(ctx->device);
     cuda_flush(ctx);
     cuda_graphs_forget(ctx); /* they call the old group, which no record shows */
-    leave(ctx);
+    cuda_ranks_leave(ctx);
     ctx->graphs.off = ctx->ranks.no_graphs || n_ranks == 0;
     if (n_ranks == 0)
         return STATUS_OK;
@@ -114,17 +114,19 @@ enum status cuda_meet(struct kernels_ctx *ctx, uint32_t rank, uint32_t n_ranks,
         return error_set(error, STATUS_UNSUPPORTED, "more than %d devices", GPU_RANKS);
     group->rank = rank;
     group->n_ranks = n_ranks;
-    enum status status = id ? join(ctx, id, error) : reach_all(ctx, all, error);
+    enum status status =
+        id ? cuda_ranks_join(ctx, id, error) : cuda_ranks_reach_all(ctx, all, error);
     ctx->ranks.has_met = status == STATUS_OK;
     if (status != STATUS_OK) {
-        leave(ctx);
+        cuda_ranks_leave(ctx);
         ctx->graphs.off = true;
     }
     return status;
 }
 
 /* The numbers from `at` on of x and part, as many as a stage takes; answers where the next ones begin. */
-static size_t sum_some(struct kernels_ctx *ctx, float *x, const float *part, size_t at, size_t n) {
+static size_t cuda_ranks_sum_some(struct kernels_ctx *ctx, float *x, const float *part, size_t at,
+                                  size_t n) {
     const struct gpu_group_of_ranks *group = &ctx->ranks.group;
     size_t next = n - at < group->n_floats ? n : at + group->n_floats;
     struct gpu_sum_ranks sum = {.group = *group,
@@ -145,14 +147,16 @@ void cuda_sum(struct kernels_ctx *ctx, float *x, size_t n) {
     ASSERT(ctx->ranks.group.n_ranks > 0);
     cuda_forget_rounded(ctx, x, n);
     for (size_t at = 0; at < n;)
-        at = ctx->ranks.nccl ? cuda_wires_sum(ctx, x, at, n) : sum_some(ctx, x, x, at, n);
+        at =
+            ctx->ranks.nccl ? cuda_wires_sum(ctx, x, at, n) : cuda_ranks_sum_some(ctx, x, x, at, n);
 }
 
 void cuda_add_parts(struct kernels_ctx *ctx, float *x, float *part, size_t n) {
     ASSERT(ctx->fast && ctx->ranks.group.n_ranks > 0 && part != x);
     cuda_forget_rounded(ctx, x, n);
     for (size_t at = 0; at < n;)
-        at = ctx->ranks.nccl ? cuda_wires_add(ctx, x, part, at, n) : sum_some(ctx, x, part, at, n);
+        at = ctx->ranks.nccl ? cuda_wires_add(ctx, x, part, at, n)
+                             : cuda_ranks_sum_some(ctx, x, part, at, n);
 }
 
 void cuda_gather(struct kernels_ctx *ctx, float *out, size_t out_stride, const float *part,

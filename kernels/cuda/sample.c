@@ -17,18 +17,19 @@
 /* What is known of a block of ids: struct gpu_sample's arrays. */
 #define BLOCK_BYTES (2 * sizeof(uint64_t) + 2 * sizeof(float))
 
-static uint32_t count_blocks(uint32_t n_vocab) {
+static uint32_t cuda_sample_count_blocks(uint32_t n_vocab) {
     return (n_vocab + SAMPLING_BLOCK - 1) / SAMPLING_BLOCK;
 }
 
-static size_t mask_bytes(uint32_t n_vocab) {
+static size_t cuda_sample_mask_bytes(uint32_t n_vocab) {
     return cuda_tray_bytes(sampling_bit_words(n_vocab) * sizeof(uint32_t));
 }
 
 /* The most that the parameters of one row take: of each array, an entry an id. */
-static size_t row_bytes(uint32_t n_vocab) {
+static size_t cuda_sample_row_bytes(uint32_t n_vocab) {
     size_t ids = cuda_tray_bytes(n_vocab * sizeof(uint32_t));
-    return 6 * ids + cuda_tray_bytes(n_vocab * sizeof(struct interval)) + mask_bytes(n_vocab);
+    return 6 * ids + cuda_tray_bytes(n_vocab * sizeof(struct interval)) +
+           cuda_sample_mask_bytes(n_vocab);
 }
 
 enum status cuda_sampler_open(struct kernels_ctx *ctx, struct error *error) {
@@ -37,10 +38,12 @@ enum status cuda_sampler_open(struct kernels_ctx *ctx, struct error *error) {
     rows = rows < 1 ? 1 : rows;
     rows = sampler->rows_max = rows < ctx->limits.max_seqs ? rows : ctx->limits.max_seqs;
     sampler->scratch = cuda_alloc(ctx, (size_t)rows * n_vocab * sizeof *sampler->scratch);
-    sampler->blocks = cuda_alloc(ctx, (size_t)rows * count_blocks(n_vocab) * BLOCK_BYTES);
+    sampler->blocks =
+        cuda_alloc(ctx, (size_t)rows * cuda_sample_count_blocks(n_vocab) * BLOCK_BYTES);
     sampler->results = cuda_alloc(ctx, rows * sizeof *sampler->results);
     sampler->pinned = ctx->kind->pinned_alloc(ctx->device, rows * sizeof *sampler->pinned);
-    size_t n_bytes = row_bytes(n_vocab) + cuda_tray_bytes(rows * sizeof(struct gpu_sample_row));
+    size_t n_bytes =
+        cuda_sample_row_bytes(n_vocab) + cuda_tray_bytes(rows * sizeof(struct gpu_sample_row));
     if (!sampler->scratch || !sampler->blocks || !sampler->results || !sampler->pinned ||
         cuda_tray_open(ctx, &sampler->tray, n_bytes) != STATUS_OK)
         return error_set(error, STATUS_NOMEM, "the device has no memory to choose tokens of %u",
@@ -59,9 +62,9 @@ void cuda_sampler_close(struct kernels_ctx *ctx) {
 }
 
 /* The entries of distinct ids that are ids of the vocabulary, with what belongs to each, 32 bits; answers how many. */
-static uint32_t send_pairs(struct cuda_tray *tray, uint32_t n, const uint32_t *ids,
-                           const void *values, uint32_t n_vocab, const uint32_t **ids_there,
-                           const void *values_there) {
+static uint32_t cuda_sample_send_pairs(struct cuda_tray *tray, uint32_t n, const uint32_t *ids,
+                                       const void *values, uint32_t n_vocab,
+                                       const uint32_t **ids_there, const void *values_there) {
     uint32_t n_valid = 0, n_sent = 0;
     for (uint32_t i = 0; i < n; i++)
         n_valid += ids[i] < n_vocab;
@@ -77,29 +80,29 @@ static uint32_t send_pairs(struct cuda_tray *tray, uint32_t n, const uint32_t *i
 }
 
 /* Whether the row's parameters fit what is left of the tray. */
-static bool sample_fits(const struct cuda_tray *tray, const struct sample_params *params,
-                        uint32_t n_vocab) {
+static bool cuda_sample_fits(const struct cuda_tray *tray, const struct sample_params *params,
+                             uint32_t n_vocab) {
     size_t n_allowed = params->n_allowed < n_vocab ? params->n_allowed : n_vocab;
     size_t n_bytes = 2 * cuda_tray_bytes(params->n_seen * sizeof(uint32_t)) +
                      2 * cuda_tray_bytes(params->n_bias * sizeof(uint32_t)) +
                      2 * cuda_tray_bytes(n_allowed * sizeof(uint32_t)) +
                      cuda_tray_bytes(params->n_barred * sizeof *params->barred) +
-                     (params->allowed_bits ? mask_bytes(n_vocab) : 0);
+                     (params->allowed_bits ? cuda_sample_mask_bytes(n_vocab) : 0);
     return tray->used + n_bytes <= tray->n_bytes;
 }
 
-static struct gpu_sample_row send_row(struct cuda_tray *tray, const struct sample_params *params,
-                                      uint32_t n_vocab) {
+static struct gpu_sample_row
+cuda_sample_send_row(struct cuda_tray *tray, const struct sample_params *params, uint32_t n_vocab) {
     struct gpu_sample_row row = {.params = *params};
     struct sample_params *to = &row.params;
     row.is_greedy = params->temperature < SAMPLING_GREEDY;
     row.factor = row.is_greedy ? 0.0f : 1.0f / params->temperature;
     row.wants_logprob = params->want_logprob || params->n_top > 0;
     row.copied = sampling_has_edits(params) || params->n_barred > 0;
-    to->n_seen = send_pairs(tray, params->n_seen, params->seen_ids, params->seen_counts, n_vocab,
-                            &to->seen_ids, &to->seen_counts);
-    to->n_bias = send_pairs(tray, params->n_bias, params->bias_ids, params->bias, n_vocab,
-                            &to->bias_ids, &to->bias);
+    to->n_seen = cuda_sample_send_pairs(tray, params->n_seen, params->seen_ids, params->seen_counts,
+                                        n_vocab, &to->seen_ids, &to->seen_counts);
+    to->n_bias = cuda_sample_send_pairs(tray, params->n_bias, params->bias_ids, params->bias,
+                                        n_vocab, &to->bias_ids, &to->bias);
     to->n_allowed = params->n_allowed < n_vocab ? params->n_allowed : n_vocab;
     if (to->n_allowed > 0) {
         size_t n_bytes = to->n_allowed * sizeof *params->allowed_ids;
@@ -115,17 +118,17 @@ static struct gpu_sample_row send_row(struct cuda_tray *tray, const struct sampl
     return row;
 }
 
-static uint32_t send_rows(struct cuda_sampler *sampler, struct gpu_sample *what,
-                          const struct sample_params *params, uint32_t n_rows) {
+static uint32_t cuda_sample_send_rows(struct cuda_sampler *sampler, struct gpu_sample *what,
+                                      const struct sample_params *params, uint32_t n_rows) {
     struct cuda_tray *tray = &sampler->tray;
     tray->used = 0;
     struct gpu_sample_row *rows =
         cuda_tray_take(tray, sampler->rows_max * sizeof *rows, &what->rows);
     uint32_t n = 0;
     for (; n < n_rows && n < sampler->rows_max; n++) {
-        if (n > 0 && !sample_fits(tray, &params[n], what->n_vocab))
+        if (n > 0 && !cuda_sample_fits(tray, &params[n], what->n_vocab))
             break;
-        rows[n] = send_row(tray, &params[n], what->n_vocab);
+        rows[n] = cuda_sample_send_row(tray, &params[n], what->n_vocab);
         what->any_logprob |= rows[n].wants_logprob;
         what->any_top |= params[n].n_top > 0;
         what->any_copied |= rows[n].copied;
@@ -138,7 +141,7 @@ uint32_t cuda_sample_prepare(struct kernels_ctx *ctx, struct gpu_sample *what, c
                              const struct sample_params *params, uint32_t n_rows,
                              uint32_t n_vocab) {
     struct cuda_sampler *sampler = &ctx->sampler;
-    uint32_t n_blocks = count_blocks(n_vocab);
+    uint32_t n_blocks = cuda_sample_count_blocks(n_vocab);
     size_t n_known = (size_t)sampler->rows_max * n_blocks;
     ASSERT(n_vocab <= ctx->limits.n_vocab);
     *what = (struct gpu_sample){.logits = logits,
@@ -150,7 +153,7 @@ uint32_t cuda_sample_prepare(struct kernels_ctx *ctx, struct gpu_sample *what, c
     what->best_copied = what->best + n_known;
     what->sums = (float *)(void *)(what->best_copied + n_known);
     what->log_sums = what->sums + n_known;
-    return what->n_rows = send_rows(sampler, what, params, n_rows);
+    return what->n_rows = cuda_sample_send_rows(sampler, what, params, n_rows);
 }
 
 void cuda_sample_launch(struct kernels_ctx *ctx, const struct gpu_sample *what,

@@ -13,27 +13,28 @@ static uint32_t ceil_of(uint32_t a, uint32_t b) {
     return (a + b - 1) / b;
 }
 
-static uint32_t slices_of(const struct gpu_matrix *w) {
+static uint32_t cuda_tensor_slices_of(const struct gpu_matrix *w) {
     return ceil_of(w->k_stored, TENSOR_SLICE);
 }
 
 /* Warps of a block of few rows that stand beside each other in the outputs: as far as rows, which a block reads once, are worth
  * sharing. */
-static uint32_t warps_beside(uint32_t n_rows) {
+static uint32_t cuda_tensor_warps_beside(uint32_t n_rows) {
     return n_rows <= 2 ? 1 : n_rows <= 8 ? 2 : n_rows <= 16 ? 4 : 8;
 }
 
 /* As many rows in a block as there are, up to 64. The warps that do not stand beside each other have other slices; and where
  * there are fewer blocks than multiprocessors, slices go to different blocks, which leave parts. */
-static struct gpu_tensor_shape few_shape(const struct kernels_ctx *ctx,
-                                         const struct gpu_linear *linear, uint32_t n_rows,
-                                         uint32_t n_groups, bool parts) {
+static struct gpu_tensor_shape cuda_tensor_few_shape(const struct kernels_ctx *ctx,
+                                                     const struct gpu_linear *linear,
+                                                     uint32_t n_rows, uint32_t n_groups,
+                                                     bool parts) {
     const struct gpu_matrix *w = &linear->choice.matrix;
-    uint32_t n_slices = slices_of(w);
+    uint32_t n_slices = cuda_tensor_slices_of(w);
     struct gpu_tensor_shape shape = {.rows = 8, .slices = n_slices};
     while (shape.rows < n_rows && shape.rows < TENSOR_FEW)
         shape.rows *= 2;
-    shape.warps_n = warps_beside(n_rows);
+    shape.warps_n = cuda_tensor_warps_beside(n_rows);
     shape.warps_k = WARPS / shape.warps_n;
     while (shape.warps_k / 2 >= n_slices) {
         shape.warps_k /= 2;
@@ -59,18 +60,19 @@ struct gpu_tensor_shape cuda_tensor_shape(const struct kernels_ctx *ctx,
     bool floats = w->format == WEIGHT_F16 || w->format == WEIGHT_BF16;
     bool is_small = ctx->facts.shared_bytes < 132u << 10; /* of a tile of 128 rows and floats */
     if (n_rows <= TENSOR_FEW || n_tiles < ctx->facts.n_sms / 2)
-        return few_shape(ctx, linear, n_rows, n_groups, parts);
+        return cuda_tensor_few_shape(ctx, linear, n_rows, n_groups, parts);
     return (struct gpu_tensor_shape){
         .rows = floats && is_small ? 64 : 128, .many = true, .wgmma = ctx->wgmma};
 }
 
-static bool has_room_for_parts(const struct kernels_ctx *ctx, const struct gpu_linear *linear) {
+static bool cuda_tensor_has_room_for_parts(const struct kernels_ctx *ctx,
+                                           const struct gpu_linear *linear) {
     const struct gpu_matrix *w = &linear->choice.matrix;
-    return (size_t)slices_of(w) * linear->n_rows * w->n_padded <= ctx->parts_floats;
+    return (size_t)cuda_tensor_slices_of(w) * linear->n_rows * w->n_padded <= ctx->parts_floats;
 }
 
 /* What the product's parts are, for the next operation. */
-static void hold_parts(struct kernels_ctx *ctx, const struct gpu_tensor *tensor) {
+static void cuda_tensor_hold_parts(struct kernels_ctx *ctx, const struct gpu_tensor *tensor) {
     const struct gpu_linear *linear = &tensor->linear;
     const struct gpu_matrix *w = &linear->choice.matrix;
     cuda_hold_sum(ctx, &(struct gpu_sum){.parts = tensor->parts,
@@ -78,7 +80,7 @@ static void hold_parts(struct kernels_ctx *ctx, const struct gpu_tensor *tensor)
                                          .bias = w->bias,
                                          .out = linear->out,
                                          .out_stride = linear->out_stride,
-                                         .n_slices = slices_of(w),
+                                         .n_slices = cuda_tensor_slices_of(w),
                                          .n_rows = linear->n_rows,
                                          .n = w->n,
                                          .n_padded = w->n_padded,
@@ -98,11 +100,11 @@ void cuda_linear_tensor(struct kernels_ctx *ctx, const struct gpu_linear *linear
                                                       .n_rows = part.linear.n_rows,
                                                       .share = 1});
         part.shape = cuda_tensor_shape(ctx, &part.linear, part.linear.n_rows, 1,
-                                       has_room_for_parts(ctx, &part.linear));
-        if (part.shape.slices < slices_of(&linear->choice.matrix) && !part.shape.many)
+                                       cuda_tensor_has_room_for_parts(ctx, &part.linear));
+        if (part.shape.slices < cuda_tensor_slices_of(&linear->choice.matrix) && !part.shape.many)
             part.parts = ctx->parts;
         cuda_launch_linear_tensor(ctx, &part);
         if (part.parts)
-            hold_parts(ctx, &part);
+            cuda_tensor_hold_parts(ctx, &part);
     }
 }

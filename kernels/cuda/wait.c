@@ -1,7 +1,7 @@
 #include "kernels/cuda/wait.h"
 
 /* Why the group is at an end, which is a failure of the device, too; NULL: it is not. */
-static const char *group_failure(struct kernels_ctx *ctx) {
+static const char *cuda_group_failure(struct kernels_ctx *ctx) {
     const char *why = nccl_failure(ctx->ranks.nccl);
     if (why && ctx->ranks.has_met)
         ctx->kind->fail(ctx->device, why);
@@ -16,7 +16,7 @@ enum status cuda_wait(struct kernels_ctx *ctx, struct device_stream *stream) {
     nccl_wait_begins(nccl, &wait);
     enum status status = ctx->kind->wait(stream);
     nccl_wait_ends(nccl, &wait);
-    return group_failure(ctx) ? STATUS_IO : status;
+    return cuda_group_failure(ctx) ? STATUS_IO : status;
 }
 
 void cuda_looks(struct kernels_ctx *ctx, bool again) {
@@ -28,7 +28,7 @@ void cuda_looks(struct kernels_ctx *ctx, bool again) {
     if (!again && ranks->looks)
         nccl_wait_ends(ranks->nccl, &ranks->look);
     ranks->looks = again;
-    (void)group_failure(ctx);
+    (void)cuda_group_failure(ctx);
 }
 
 /* Behind a link that broke, kernels of ours find numbers that are none: the group is asked first. */

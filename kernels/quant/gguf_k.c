@@ -16,7 +16,7 @@ extern const struct quant_format quant_q6_k;
 
 /* Scale and minimum of group g: 6 bits each; the upper two bits of the last four stand above the
  * first four's. */
-static void scale_and_min(const uint8_t *bytes, uint32_t g, uint32_t *scale, uint32_t *min) {
+static void gguf_k_scale_and_min(const uint8_t *bytes, uint32_t g, uint32_t *scale, uint32_t *min) {
     if (g < 4) {
         *scale = bytes[g] & 63u;
         *min = bytes[g + 4] & 63u;
@@ -31,7 +31,7 @@ static void unpack_four_bits(const uint8_t *block, const uint8_t *nibbles, uint3
                              struct quant_group *group) {
     uint32_t scale;
     uint32_t min;
-    scale_and_min(block + 4, g, &scale, &min);
+    gguf_k_scale_and_min(block + 4, g, &scale, &min);
     group->scale[0] = group->scale[1] = half_to_float(quant_u16(block)) * (float)scale;
     group->min = -(half_to_float(quant_u16(block + 2)) * (float)min);
     nibbles += (size_t)g / 2 * GROUP;

@@ -10,8 +10,8 @@ enum zeros { ZEROS_LESS_ONE, ZEROS_AS_THEY_ARE, ZEROS_IN_THE_MIDDLE };
 
 /* The one is added to the packed word, carries included: the inverse of the subtraction that
  * GPTQModel does when it saves. A field of all ones wraps to 0 and lifts its neighbour. */
-static uint32_t zero_of(const struct weight_tensor *tensor, uint32_t g, uint32_t row,
-                        const uint32_t bits, const enum zeros zeros) {
+static uint32_t gptq_zero_of(const struct weight_tensor *tensor, uint32_t g, uint32_t row,
+                             const uint32_t bits, const enum zeros zeros) {
     const uint32_t per_word = 32 / bits;
     if (zeros == ZEROS_IN_THE_MIDDLE)
         return 1u << (bits - 1);
@@ -22,12 +22,12 @@ static uint32_t zero_of(const struct weight_tensor *tensor, uint32_t g, uint32_t
     return word >> bits * (row % per_word) & ((1u << bits) - 1);
 }
 
-static uint32_t n_groups(const struct weight_tensor *tensor) {
+static uint32_t gptq_n_groups(const struct weight_tensor *tensor) {
     return (uint32_t)(((uint64_t)tensor->k + tensor->group - 1) / tensor->group);
 }
 
-static enum status check_groups(const struct weight_tensor *tensor, struct error *error) {
-    uint32_t n = n_groups(tensor);
+static enum status gptq_check_groups(const struct weight_tensor *tensor, struct error *error) {
+    uint32_t n = gptq_n_groups(tensor);
     for (uint32_t i = 0; tensor->group_of && i < tensor->k; i++) {
         uint32_t g = quant_group_of(tensor, i);
         if (g >= n)
@@ -38,26 +38,26 @@ static enum status check_groups(const struct weight_tensor *tensor, struct error
     return STATUS_OK;
 }
 
-static enum status sizes(const struct weight_tensor *tensor, const uint32_t bits,
-                         struct quant_sizes *wanted, struct error *error) {
+static enum status gptq_sizes(const struct weight_tensor *tensor, const uint32_t bits,
+                              struct quant_sizes *wanted, struct error *error) {
     if (tensor->n % (32 / bits) != 0)
         return error_set(error, STATUS_INVALID,
                          "%u outputs of a %s tensor; multiples of %u are possible", tensor->n,
                          tensor->format, 32 / bits);
     TRY(quant_grouped_sizes(tensor, 32 / bits, wanted, error));
-    return check_groups(tensor, error);
+    return gptq_check_groups(tensor, error);
 }
 
-static void unpack(const struct weight_tensor *tensor, uint32_t row, uint32_t begin,
-                   const uint32_t *inputs, struct quant_group *group, const uint32_t bits,
-                   const enum zeros zeros) {
+static void gptq_unpack(const struct weight_tensor *tensor, uint32_t row, uint32_t begin,
+                        const uint32_t *inputs, struct quant_group *group, const uint32_t bits,
+                        const enum zeros zeros) {
     const uint32_t per_word = 32 / bits;
     const uint32_t mask = (1u << bits) - 1;
     const int32_t offset = bits == 8 ? 128 : 0; /* 8 bits are kept signed */
     uint32_t g = inputs ? quant_group_of(tensor, inputs[0]) : begin / tensor->group;
     float scale = quant_scale(tensor, g, row);
     group->scale[0] = group->scale[1] = scale;
-    group->zero = (uint8_t)zero_of(tensor, g, row, bits, zeros);
+    group->zero = (uint8_t)gptq_zero_of(tensor, g, row, bits, zeros);
     group->min = scale * (float)(offset - (int32_t)group->zero);
     for (uint32_t i = 0; i < GROUP; i++) {
         uint32_t input = inputs ? inputs[i] : begin + i;
@@ -101,7 +101,7 @@ bool quant_zeros_are_odd(const struct weight_tensor *tensor) {
 }
 
 /* Symmetric files have a zero of 128 everywhere, which leaves no minimum. */
-static bool needs_min(const struct weight_tensor *tensor, bool v1) {
+static bool gptq_needs_min(const struct weight_tensor *tensor, bool v1) {
     for (size_t at = 0; at + 4 <= tensor->n_zero_bytes; at += 4)
         if (quant_u32((const uint8_t *)tensor->zeros + at) != (v1 ? 0x7f7f7f7fu : 0x80808080u))
             return true;
@@ -112,7 +112,7 @@ static bool needs_min(const struct weight_tensor *tensor, bool v1) {
 #define SIZES(name, bits)                                                                          \
     static enum status name(const struct weight_tensor *tensor, struct quant_sizes *wanted,        \
                             struct error *error) {                                                 \
-        return sizes(tensor, bits, wanted, error);                                                 \
+        return gptq_sizes(tensor, bits, wanted, error);                                            \
     }
 SIZES(sizes_4, 4)
 SIZES(sizes_8, 8)
@@ -120,7 +120,7 @@ SIZES(sizes_8, 8)
 #define UNPACK(name, bits, zeros)                                                                  \
     static void name(const struct weight_tensor *tensor, uint32_t row, uint32_t begin,             \
                      const uint32_t *inputs, struct quant_group *group) {                          \
-        unpack(tensor, row, begin, inputs, group, bits, zeros);                                    \
+        gptq_unpack(tensor, row, begin, inputs, group, bits, zeros);                               \
     }
 UNPACK(unpack_4, 4, ZEROS_LESS_ONE)
 UNPACK(unpack_4_v2, 4, ZEROS_AS_THEY_ARE)
@@ -129,15 +129,15 @@ UNPACK(unpack_8, 8, ZEROS_LESS_ONE)
 UNPACK(unpack_8_v2, 8, ZEROS_AS_THEY_ARE)
 UNPACK(unpack_8_sym, 8, ZEROS_IN_THE_MIDDLE)
 
-static bool needs_min_8(const struct weight_tensor *tensor) {
-    return needs_min(tensor, true);
+static bool gptq_needs_min_8(const struct weight_tensor *tensor) {
+    return gptq_needs_min(tensor, true);
 }
 
-static bool needs_min_8_v2(const struct weight_tensor *tensor) {
-    return needs_min(tensor, false);
+static bool gptq_needs_min_8_v2(const struct weight_tensor *tensor) {
+    return gptq_needs_min(tensor, false);
 }
 
-static bool needs_no_min(const struct weight_tensor *tensor) {
+static bool gptq_needs_no_min(const struct weight_tensor *tensor) {
     (void)tensor;
     return false;
 }
@@ -152,10 +152,10 @@ static bool needs_no_min(const struct weight_tensor *tensor) {
 const struct quant_format quant_gptq4 = {.name = "gptq4", GPTQ4, .unpack_group = unpack_4};
 const struct quant_format quant_gptq4_v2 = {.name = "gptq4_v2", GPTQ4, .unpack_group = unpack_4_v2};
 const struct quant_format quant_gptq8 = {
-    .name = "gptq8", GPTQ8, .needs_min = needs_min_8, .unpack_group = unpack_8};
+    .name = "gptq8", GPTQ8, .needs_min = gptq_needs_min_8, .unpack_group = unpack_8};
 const struct quant_format quant_gptq8_v2 = {
-    .name = "gptq8_v2", GPTQ8, .needs_min = needs_min_8_v2, .unpack_group = unpack_8_v2};
+    .name = "gptq8_v2", GPTQ8, .needs_min = gptq_needs_min_8_v2, .unpack_group = unpack_8_v2};
 const struct quant_format quant_gptq4_sym = {
     .name = "gptq4_sym", GPTQ4, .unpack_group = unpack_4_sym};
 const struct quant_format quant_gptq8_sym = {
-    .name = "gptq8_sym", GPTQ8, .needs_min = needs_no_min, .unpack_group = unpack_8_sym};
+    .name = "gptq8_sym", GPTQ8, .needs_min = gptq_needs_no_min, .unpack_group = unpack_8_sym};

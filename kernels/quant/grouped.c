@@ -10,14 +10,14 @@ enum weight_scales quant_scale_kind(const char *format) {
     return format && strcmp(format, "bf16") == 0 ? WEIGHT_SCALES_BF16 : WEIGHT_SCALES_F16;
 }
 
-static size_t scale_bytes(const struct weight_tensor *tensor) {
+static size_t quant_grouped_scale_bytes(const struct weight_tensor *tensor) {
     return tensor->scale_kind == WEIGHT_SCALES_F32 ? 4 : 2;
 }
 
 enum status quant_scales_check(const struct weight_tensor *tensor, struct error *error) {
     if (tensor->scale_kind == WEIGHT_SCALES_F16)
         return STATUS_OK;
-    size_t n = tensor->n_scale_bytes / scale_bytes(tensor);
+    size_t n = tensor->n_scale_bytes / quant_grouped_scale_bytes(tensor);
     for (size_t i = 0; i < n; i++) {
         float scale = quant_scale_stored(tensor, i);
         if (!isfinite(half_to_float(float_to_half(scale))))
@@ -39,6 +39,6 @@ enum status quant_grouped_sizes(const struct weight_tensor *tensor, uint32_t per
     /* below 2^64: a group has at least 32 inputs */
     sizes->values = n * tensor->k / per_word * 4; /* one of the two is whole words */
     sizes->zeros = n_groups * (n / per_word) * 4;
-    sizes->scales = n_groups * n * scale_bytes(tensor);
+    sizes->scales = n_groups * n * quant_grouped_scale_bytes(tensor);
     return STATUS_OK;
 }

@@ -26,7 +26,7 @@ bool order_is_same(const struct weight_tensor *a, const struct weight_tensor *b)
 
 /* From the number of inputs in each group: where each begins (into the same array), how many are
  * stored, and the largest stride of scales that fits all borders. */
-static uint64_t place_groups(uint32_t *groups, uint32_t n_groups, uint32_t *stride) {
+static uint64_t quant_order_place_groups(uint32_t *groups, uint32_t n_groups, uint32_t *stride) {
     uint64_t begin = 0;
     uint32_t divisor = 0;
     for (uint32_t g = 0; g < n_groups; g++) {
@@ -49,7 +49,7 @@ enum status order_init(struct order *order, const struct weight_tensor *tensor, 
     for (uint32_t i = 0; i < k; i++)
         next[quant_group_of(tensor, k_begin + i)]++;
     uint32_t stride;
-    uint64_t n = place_groups(next, n_groups, &stride);
+    uint64_t n = quant_order_place_groups(next, n_groups, &stride);
     if (n > stored_max) {
         free(next);
         return error_set(

@@ -5,37 +5,39 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_float(enum weight_format format) {
+static bool quant_pack_is_float(enum weight_format format) {
     return format != WEIGHT_I4G && format != WEIGHT_I8G;
 }
 
 /* Integers are stored in the groups of 32 of their tensor: from the one that the cut begins in. */
-static uint32_t stored_begin(uint32_t k_begin) {
+static uint32_t quant_pack_stored_begin(uint32_t k_begin) {
     return k_begin - k_begin % GROUP;
 }
 
-static uint32_t stored_inputs(const struct weight_source *source) {
+static uint32_t quant_pack_stored_inputs(const struct weight_source *source) {
     return order_filled(source->k_begin % GROUP + source->k);
 }
 
 /* Neighbouring stored inputs that share a scale, every so many from the first on. */
-static uint32_t stride_of(const struct weight_source *source, const struct quant_format *format,
-                          const struct weight_tensor *tensor) {
+static uint32_t quant_pack_stride_of(const struct weight_source *source,
+                                     const struct quant_format *format,
+                                     const struct weight_tensor *tensor) {
     uint32_t group = format->group ? format->group : tensor->group;
     if (format->group == GROUP / 2) /* each half keeps its own, whatever the cut leaves of it */
         return format->group;
     if (source->k_begin / group == (source->k_begin + source->k - 1) / group)
-        return stored_inputs(source);
-    return order_divisor(group, stored_begin(source->k_begin));
+        return quant_pack_stored_inputs(source);
+    return order_divisor(group, quant_pack_stored_begin(source->k_begin));
 }
 
 /* What one part needs to be kept exactly. */
-static struct weight form_of(const struct weight_source *source, const struct quant_format *format,
-                             const struct weight_tensor *tensor) {
+static struct weight quant_pack_form_of(const struct weight_source *source,
+                                        const struct quant_format *format,
+                                        const struct weight_tensor *tensor) {
     struct weight form = {.format = format->packed};
-    if (is_float(format->packed))
+    if (quant_pack_is_float(format->packed))
         return form;
-    form.group = stride_of(source, format, tensor);
+    form.group = quant_pack_stride_of(source, format, tensor);
     form.wide = format->wide;
     form.zeros = format->zeros;
     form.fine = format->fine || format->packed == WEIGHT_I8G;
@@ -44,8 +46,8 @@ static struct weight form_of(const struct weight_source *source, const struct qu
 }
 
 /* Widens `form` until it also keeps `other` exactly; false when there is no such form. */
-static bool merge(struct weight *form, const struct weight *other) {
-    if (is_float(form->format) && is_float(other->format)) {
+static bool quant_pack_merge(struct weight *form, const struct weight *other) {
+    if (quant_pack_is_float(form->format) && quant_pack_is_float(other->format)) {
         form->format = form->format == other->format ? form->format : WEIGHT_F32;
         return true;
     }
@@ -59,8 +61,9 @@ static bool merge(struct weight *form, const struct weight *other) {
     return form->group >= GROUP || !form->has_min; /* Q6_K's scales per 16 have no minima */
 }
 
-static enum status check_inputs(const struct weight_source *source,
-                                const struct weight_tensor *tensor, struct error *error) {
+static enum status quant_pack_check_inputs(const struct weight_source *source,
+                                           const struct weight_tensor *tensor,
+                                           struct error *error) {
     if (source->k == 0 || source->k > PACK_INPUTS_MAX)
         return error_set(error, STATUS_UNSUPPORTED, "a matrix has %u inputs; 1 to %u are possible",
                          source->k, PACK_INPUTS_MAX);
@@ -71,25 +74,26 @@ static enum status check_inputs(const struct weight_source *source,
     return STATUS_OK;
 }
 
-static bool has_order(const struct quant_format *format, const struct weight_tensor *tensor) {
+static bool quant_pack_has_order(const struct quant_format *format,
+                                 const struct weight_tensor *tensor) {
     return format->takes_order && !order_is_plain(tensor);
 }
 
 /* One part on its own, and beside the first. */
-static enum status check_part(const struct weight_source *source, uint32_t index,
-                              const struct quant_format **format, struct error *error) {
+static enum status quant_pack_check_part(const struct weight_source *source, uint32_t index,
+                                         const struct quant_format **format, struct error *error) {
     const struct weight_part *part = &source->parts[index];
     const struct weight_tensor *first = source->parts[0].tensor;
     TRY(quant_check(part->tensor, format, error));
-    TRY(check_inputs(source, part->tensor, error));
+    TRY(quant_pack_check_inputs(source, part->tensor, error));
     if (!checked_range(part->row_begin, part->n_rows, part->tensor->n))
         return error_set(error, STATUS_INVALID, "weight part %u: rows %u to %llu of a tensor of %u",
                          index, part->row_begin, (unsigned long long)part->row_begin + part->n_rows,
                          part->tensor->n);
     if (index == 0 || part->tensor == first)
         return STATUS_OK;
-    bool ordered = has_order(*format, part->tensor);
-    if (ordered != has_order(quant_find(first->format), first) ||
+    bool ordered = quant_pack_has_order(*format, part->tensor);
+    if (ordered != quant_pack_has_order(quant_find(first->format), first) ||
         (ordered && !order_is_same(part->tensor, first)))
         return error_set(error, STATUS_UNSUPPORTED,
                          "act-order differs: parts 0 and %u sort their inputs in other ways",
@@ -97,46 +101,46 @@ static enum status check_part(const struct weight_source *source, uint32_t index
     return STATUS_OK;
 }
 
-static enum status plan_form(struct pack_plan *plan, const struct weight_source *source,
-                             struct error *error) {
+static enum status quant_pack_plan_form(struct pack_plan *plan, const struct weight_source *source,
+                                        struct error *error) {
     if (source->n_parts == 0)
         return error_set(error, STATUS_INVALID, "a matrix needs at least one part");
     uint64_t n = 0;
     for (uint32_t i = 0; i < source->n_parts; i++) {
         const struct weight_part *part = &source->parts[i];
         const struct quant_format *format;
-        TRY(check_part(source, i, &format, error));
+        TRY(quant_pack_check_part(source, i, &format, error));
         n += part->n_rows;
         if (n > PACK_ROWS_MAX)
             return error_set(error, STATUS_LIMIT, "a matrix has more than %u rows", PACK_ROWS_MAX);
-        struct weight form = form_of(source, format, part->tensor);
+        struct weight form = quant_pack_form_of(source, format, part->tensor);
         if (i == 0)
             plan->shape = form;
-        if (!merge(&plan->shape, &form))
+        if (!quant_pack_merge(&plan->shape, &form))
             return error_set(error, STATUS_UNSUPPORTED,
                              "parts of formats %s and %s cannot be merged into one matrix",
                              source->parts[0].tensor->format, part->tensor->format);
     }
     if (n == 0)
         return error_set(error, STATUS_INVALID, "a matrix has no rows");
-    if (is_float(plan->shape.format) && source->exact)
+    if (quant_pack_is_float(plan->shape.format) && source->exact)
         plan->shape.format = WEIGHT_F32;
     plan->shape.n = (uint32_t)n;
     plan->shape.k = plan->shape.k_stored = source->k;
     plan->k_begin = source->k_begin;
-    if (!is_float(plan->shape.format))
-        plan->shape.k_stored = stored_inputs(source);
+    if (!quant_pack_is_float(plan->shape.format))
+        plan->shape.k_stored = quant_pack_stored_inputs(source);
     else if (plan->shape.format == WEIGHT_BF16)
         plan->shape.k_stored = order_filled(source->k);
     return STATUS_OK;
 }
 
-static enum status plan_order(struct pack_plan *plan, const struct weight_source *source,
-                              struct error *error) {
+static enum status quant_pack_plan_order(struct pack_plan *plan, const struct weight_source *source,
+                                         struct error *error) {
     const struct weight_tensor *tensor = source->parts[0].tensor;
-    if (has_order(quant_find(tensor->format), tensor))
+    if (quant_pack_has_order(quant_find(tensor->format), tensor))
         TRY(order_init(&plan->order, tensor, source->k_begin, source->k, PACK_INPUTS_MAX, error));
-    else if (!is_float(plan->shape.format) && plan->shape.k_stored != source->k)
+    else if (!quant_pack_is_float(plan->shape.format) && plan->shape.k_stored != source->k)
         TRY(order_fill(&plan->order, source->k_begin, source->k, plan->shape.group, error));
     else
         return STATUS_OK;
@@ -145,8 +149,8 @@ static enum status plan_order(struct pack_plan *plan, const struct weight_source
     return STATUS_OK;
 }
 
-static enum status plan_rows(struct pack_plan *plan, const struct weight_source *source,
-                             struct error *error) {
+static enum status quant_pack_plan_rows(struct pack_plan *plan, const struct weight_source *source,
+                                        struct error *error) {
     plan->rows = calloc(plan->shape.n, sizeof *plan->rows);
     if (!plan->rows)
         return error_set(error, STATUS_NOMEM, "no memory for a list of %u rows", plan->shape.n);
@@ -169,11 +173,11 @@ static enum status plan_rows(struct pack_plan *plan, const struct weight_source 
 enum status pack_plan_init(struct pack_plan *plan, const struct weight_source *source,
                            struct error *error) {
     struct pack_plan made = {0};
-    enum status status = plan_form(&made, source, error);
+    enum status status = quant_pack_plan_form(&made, source, error);
     if (status == STATUS_OK)
-        status = plan_order(&made, source, error);
+        status = quant_pack_plan_order(&made, source, error);
     if (status == STATUS_OK)
-        status = plan_rows(&made, source, error);
+        status = quant_pack_plan_rows(&made, source, error);
     if (status != STATUS_OK) {
         pack_plan_fini(&made);
         return status;
@@ -192,7 +196,7 @@ void pack_group(const struct pack_plan *plan, uint32_t n, uint32_t g, struct qua
     const struct pack_row *row = &plan->rows[n];
     uint32_t inputs[GROUP];
     if (!plan->order.is_sorted) { /* what stands where no input is is never multiplied but by 0 */
-        uint32_t begin = stored_begin(plan->k_begin) + g * GROUP;
+        uint32_t begin = quant_pack_stored_begin(plan->k_begin) + g * GROUP;
         row->format->unpack_group(row->tensor, row->row, begin, NULL, group);
         return;
     }

@@ -63,9 +63,9 @@ enum status quant_sizes(const struct weight_tensor *tensor, struct quant_sizes *
     return STATUS_OK;
 }
 
-static enum status check_bytes(const struct weight_tensor *tensor, const char *what,
-                               const void *data, size_t n_bytes, uint64_t wanted,
-                               struct error *error) {
+static enum status quant_check_bytes(const struct weight_tensor *tensor, const char *what,
+                                     const void *data, size_t n_bytes, uint64_t wanted,
+                                     struct error *error) {
     if (wanted == n_bytes && (data || wanted == 0))
         return STATUS_OK;
     return error_set(error, STATUS_INVALID,
@@ -79,7 +79,10 @@ enum status quant_check(const struct weight_tensor *tensor, const struct quant_f
     struct quant_sizes sizes;
     TRY(quant_format_of(tensor, format, error));
     TRY(quant_sizes(tensor, &sizes, error));
-    TRY(check_bytes(tensor, "values", tensor->values, tensor->n_value_bytes, sizes.values, error));
-    TRY(check_bytes(tensor, "scales", tensor->scales, tensor->n_scale_bytes, sizes.scales, error));
-    return check_bytes(tensor, "zeros", tensor->zeros, tensor->n_zero_bytes, sizes.zeros, error);
+    TRY(quant_check_bytes(tensor, "values", tensor->values, tensor->n_value_bytes, sizes.values,
+                          error));
+    TRY(quant_check_bytes(tensor, "scales", tensor->scales, tensor->n_scale_bytes, sizes.scales,
+                          error));
+    return quant_check_bytes(tensor, "zeros", tensor->zeros, tensor->n_zero_bytes, sizes.zeros,
+                             error);
 }

@@ -3,56 +3,58 @@
 #include "base/assert.h"
 #include "kernels/limits.h"
 
-static void *block_at(const struct kernels_kv *kv, const struct kernels_batch *batch, uint32_t seq,
-                      uint32_t position) {
+static void *ref_block_at(const struct kernels_kv *kv, const struct kernels_batch *batch,
+                          uint32_t seq, uint32_t position) {
     uint32_t block =
         batch->block_tables[(size_t)seq * batch->block_table_stride + position / KV_BLOCK_TOKENS];
     return (char *)kv->base + (size_t)block * kv->block_bytes;
 }
 
-static float kv_load(const struct kernels_kv *kv, const void *block, size_t index) {
+static float ref_kv_load(const struct kernels_kv *kv, const void *block, size_t index) {
     return kv->format == KV_F32 ? ((const float *)block)[index]
                                 : half_to_float(((const uint16_t *)block)[index]);
 }
 
-static void kv_store(const struct kernels_kv *kv, void *block, size_t index, float value) {
+static void ref_kv_store(const struct kernels_kv *kv, void *block, size_t index, float value) {
     if (kv->format == KV_F32)
         ((float *)block)[index] = value;
     else
         ((uint16_t *)block)[index] = float_to_half(value);
 }
 
-static size_t k_index(const struct kernels_kv *kv, uint32_t head, uint32_t d, uint32_t position) {
+static size_t ref_k_index(const struct kernels_kv *kv, uint32_t head, uint32_t d,
+                          uint32_t position) {
     return ((size_t)head * kv->head_dim + d) * KV_BLOCK_TOKENS + position % KV_BLOCK_TOKENS;
 }
 
-static size_t v_index(const struct kernels_kv *kv, uint32_t head, uint32_t d, uint32_t position) {
+static size_t ref_v_index(const struct kernels_kv *kv, uint32_t head, uint32_t d,
+                          uint32_t position) {
     size_t token = (size_t)(kv->n_kv_heads + head) * KV_BLOCK_TOKENS + position % KV_BLOCK_TOKENS;
     return token * kv->head_dim + d;
 }
 
 /* (a, b) -> (a cos - b sin, b cos + a sin), each as one product and one FMA. */
-static void rotate(float *a, float *b, float cosine, float sine) {
+static void ref_rotate(float *a, float *b, float cosine, float sine) {
     float first = fmaf(*a, cosine, -(*b * sine));
     *b = fmaf(*b, cosine, *a * sine);
     *a = first;
 }
 
 /* `table`: row of the cosines and sines. */
-static void rope_head(float *x, const struct rope *rope, size_t table) {
+static void ref_rope_head(float *x, const struct rope *rope, size_t table) {
     uint32_t half = rope->dims / 2;
     const float *cosines = rope->cos + table * half;
     const float *sines = rope->sin + table * half;
     for (uint32_t i = 0; i < half; i++) {
         if (rope->layout == ROPE_HALF_SPLIT)
-            rotate(&x[i], &x[i + half], cosines[i], sines[i]);
+            ref_rotate(&x[i], &x[i + half], cosines[i], sines[i]);
         else
-            rotate(&x[2 * i], &x[2 * i + 1], cosines[i], sines[i]);
+            ref_rotate(&x[2 * i], &x[2 * i + 1], cosines[i], sines[i]);
     }
 }
 
-static void rope_token(const struct kernels_ctx *ctx, float *row, uint32_t position,
-                       const struct rope *rope, uint32_t variant) {
+static void ref_rope_token(const struct kernels_ctx *ctx, float *row, uint32_t position,
+                           const struct rope *rope, uint32_t variant) {
     uint32_t n_heads = ctx->limits.n_heads;
     uint32_t dim = ctx->limits.head_dim;
     for (uint32_t h = 0; h < n_heads + ctx->limits.n_kv_heads; h++) {
@@ -61,7 +63,7 @@ static void rope_token(const struct kernels_ctx *ctx, float *row, uint32_t posit
             ref_norm_row(head, head, h < n_heads ? rope->q_norm : rope->k_norm, rope->norm_eps,
                          dim);
         if (rope->layout != ROPE_NONE)
-            rope_head(head, rope, (size_t)variant * ctx->limits.max_context + position);
+            ref_rope_head(head, rope, (size_t)variant * ctx->limits.max_context + position);
     }
     if (rope->q_scale)
         for (uint32_t i = 0; i < n_heads * dim; i++)
@@ -78,14 +80,14 @@ void ref_rope_kv(struct kernels_ctx *ctx, float *qkv, const struct kernels_batch
         for (uint32_t t = batch->seq_begin[seq]; t < batch->seq_begin[seq + 1]; t++) {
             float *row = qkv + t * stride;
             uint32_t position = batch->positions[t];
-            rope_token(ctx, row, position, rope, batch->variants ? batch->variants[seq] : 0);
+            ref_rope_token(ctx, row, position, rope, batch->variants ? batch->variants[seq] : 0);
             const float *k = row + (size_t)n_heads * kv->head_dim;
             const float *v = k + (size_t)kv->n_kv_heads * kv->head_dim;
-            void *block = block_at(kv, batch, seq, position);
+            void *block = ref_block_at(kv, batch, seq, position);
             for (uint32_t h = 0; h < kv->n_kv_heads; h++)
                 for (uint32_t d = 0; d < kv->head_dim; d++) {
-                    kv_store(kv, block, k_index(kv, h, d, position), *k++);
-                    kv_store(kv, block, v_index(kv, h, d, position), *v++);
+                    ref_kv_store(kv, block, ref_k_index(kv, h, d, position), *k++);
+                    ref_kv_store(kv, block, ref_v_index(kv, h, d, position), *v++);
                 }
         }
     numbers_leave(saved);
@@ -103,12 +105,12 @@ struct query {
     bool has_slope;
 };
 
-static float score(const struct query *query, const struct kernels_batch *batch,
-                   const struct kernels_kv *kv, uint32_t j) {
-    const void *block = block_at(kv, batch, query->seq, j);
+static float ref_attend_score(const struct query *query, const struct kernels_batch *batch,
+                              const struct kernels_kv *kv, uint32_t j) {
+    const void *block = ref_block_at(kv, batch, query->seq, j);
     float dot = 0.0f;
     for (uint32_t d = 0; d < kv->head_dim; d++)
-        dot = fmaf(query->q[d], kv_load(kv, block, k_index(kv, query->kv_head, d, j)), dot);
+        dot = fmaf(query->q[d], ref_kv_load(kv, block, ref_k_index(kv, query->kv_head, d, j)), dot);
     float s = dot * query->scale;
     if (query->has_slope)
         s = fmaf(query->slope, (float)((int32_t)j - (int32_t)query->position), s);
@@ -117,12 +119,12 @@ static float score(const struct query *query, const struct kernels_batch *batch,
 
 /* Softmax over the keys [begin, end) of one chunk: their maximum and the sum of exp(score - max),
  * and in `sums` the values weighted by these, token by token. */
-static void attend_chunk(struct kernels_ctx *ctx, const struct query *query,
-                         const struct kernels_batch *batch, const struct kernels_kv *kv,
-                         uint32_t begin, uint32_t end, float *max, float *total, float *sums) {
+static void ref_attend_chunk(struct kernels_ctx *ctx, const struct query *query,
+                             const struct kernels_batch *batch, const struct kernels_kv *kv,
+                             uint32_t begin, uint32_t end, float *max, float *total, float *sums) {
     *max = -INFINITY;
     for (uint32_t j = begin; j < end; j++) {
-        ctx->scores[j - begin] = score(query, batch, kv, j);
+        ctx->scores[j - begin] = ref_attend_score(query, batch, kv, j);
         *max = *max > ctx->scores[j - begin] ? *max : ctx->scores[j - begin];
     }
     float lanes[NUMBERS_LANES] = {0};
@@ -130,16 +132,17 @@ static void attend_chunk(struct kernels_ctx *ctx, const struct query *query,
     for (uint32_t j = begin; j < end; j++) {
         float p = numbers_exp(ctx->scores[j - begin] - *max);
         lanes[j % NUMBERS_LANES] += p;
-        const void *block = block_at(kv, batch, query->seq, j);
+        const void *block = ref_block_at(kv, batch, query->seq, j);
         for (uint32_t d = 0; d < kv->head_dim; d++)
-            sums[d] = fmaf(p, kv_load(kv, block, v_index(kv, query->kv_head, d, j)), sums[d]);
+            sums[d] =
+                fmaf(p, ref_kv_load(kv, block, ref_v_index(kv, query->kv_head, d, j)), sums[d]);
     }
     *total = numbers_tree(lanes);
 }
 
-static void attend_query(struct kernels_ctx *ctx, const struct query *query,
-                         const struct kernels_batch *batch, const struct kernels_kv *kv,
-                         float *out) {
+static void ref_attend_query(struct kernels_ctx *ctx, const struct query *query,
+                             const struct kernels_batch *batch, const struct kernels_kv *kv,
+                             float *out) {
     float max = 0.0f;
     float total = 0.0f;
     float *chunk_sums = ctx->values;
@@ -151,8 +154,8 @@ static void attend_query(struct kernels_ctx *ctx, const struct query *query,
         float chunk_max;
         float chunk_total;
         bool first = c == query->begin / ATTEND_CHUNK;
-        attend_chunk(ctx, query, batch, kv, begin, end, &chunk_max, &chunk_total,
-                     first ? out : chunk_sums);
+        ref_attend_chunk(ctx, query, batch, kv, begin, end, &chunk_max, &chunk_total,
+                         first ? out : chunk_sums);
         if (first) {
             max = chunk_max;
             total = chunk_total;
@@ -191,8 +194,8 @@ void ref_attend(struct kernels_ctx *ctx, float *out, const float *qkv,
                     .slope = alibi ? alibi[h] : 0.0f,
                     .has_slope = alibi != NULL,
                 };
-                attend_query(ctx, &query, batch, kv,
-                             out + ((size_t)t * n_heads + h) * kv->head_dim);
+                ref_attend_query(ctx, &query, batch, kv,
+                                 out + ((size_t)t * n_heads + h) * kv->head_dim);
             }
         }
     numbers_leave(saved);

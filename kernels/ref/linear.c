@@ -3,7 +3,7 @@
 #include "base/assert.h"
 
 /* Sum of n products and, in *sum, of the activations. */
-static int32_t dot(const int8_t *w, const int8_t *q, uint32_t n, int32_t *sum) {
+static int32_t ref_dot(const int8_t *w, const int8_t *q, uint32_t n, int32_t *sum) {
     int32_t total = 0;
     for (uint32_t i = 0; i < n; i++) {
         total += w[i] * q[i];
@@ -15,8 +15,8 @@ static int32_t dot(const int8_t *w, const int8_t *q, uint32_t n, int32_t *sum) {
 /* One output of a quantized matrix. Per 32 inputs, in rising k: f += (scale * act_scale) * dot,
  * exact in int32, in two halves where the scales are per 16, and for formats with a minimum f +=
  * min * (act_scale * sum of the activations). */
-static float dot_ints(const struct weight *weight, uint32_t n, const int8_t *q,
-                      const float *scales) {
+static float ref_dot_ints(const struct weight *weight, uint32_t n, const int8_t *q,
+                          const float *scales) {
     uint32_t n_groups = weight->k_stored / GROUP;
     uint32_t width = weight->group < GROUP ? GROUP / 2 : GROUP;
     const struct ref_group *groups = (const struct ref_group *)weight->data + (size_t)n * n_groups;
@@ -25,7 +25,7 @@ static float dot_ints(const struct weight *weight, uint32_t n, const int8_t *q,
         int32_t sum = 0;
         for (uint32_t i = 0; i < GROUP; i += width)
             f = fmaf(groups[g].scale[i / width] * scales[g],
-                     (float)dot(groups[g].q + i, q + (size_t)g * GROUP + i, width, &sum), f);
+                     (float)ref_dot(groups[g].q + i, q + (size_t)g * GROUP + i, width, &sum), f);
         if (weight->format == WEIGHT_I4G || weight->has_min)
             f = fmaf(groups[g].min, scales[g] * (float)sum, f);
     }
@@ -33,7 +33,7 @@ static float dot_ints(const struct weight *weight, uint32_t n, const int8_t *q,
 }
 
 /* One output of an F32 or F16 matrix: one chain of FMAs in rising k. */
-static float dot_floats(const float *w, const float *x, uint32_t k) {
+static float ref_dot_floats(const float *w, const float *x, uint32_t k) {
     float f = 0.0f;
     for (uint32_t i = 0; i < k; i++)
         f = fmaf(w[i], x[i], f);
@@ -42,7 +42,7 @@ static float dot_floats(const float *w, const float *x, uint32_t k) {
 
 /* One output of a BF16 matrix, in the order of AMX's TDPBF16PS: per 32 stored inputs one chain over
  * the even and one over the odd ones, their sum added to the total. */
-static float dot_bf16(const float *w, const float *x, uint32_t k) {
+static float ref_dot_bf16(const float *w, const float *x, uint32_t k) {
     float f = 0.0f;
     for (uint32_t g = 0; g < k; g += GROUP) {
         float even = 0.0f;
@@ -56,21 +56,21 @@ static float dot_bf16(const float *w, const float *x, uint32_t k) {
     return f;
 }
 
-static float output(const struct kernels_ctx *ctx, const struct weight *weight, const float *x,
-                    uint32_t n) {
+static float ref_linear_output(const struct kernels_ctx *ctx, const struct weight *weight,
+                               const float *x, uint32_t n) {
     const float *w = (const float *)weight->data + (size_t)n * weight->k_stored;
     float y = 0.0f;
     switch (weight->format) {
     case WEIGHT_F32:
     case WEIGHT_F16:
-        y = dot_floats(w, x, weight->k);
+        y = ref_dot_floats(w, x, weight->k);
         break;
     case WEIGHT_BF16:
-        y = dot_bf16(w, ctx->rounded, weight->k_stored);
+        y = ref_dot_bf16(w, ctx->rounded, weight->k_stored);
         break;
     case WEIGHT_I4G:
     case WEIGHT_I8G:
-        y = dot_ints(weight, n, ctx->q, ctx->scales);
+        y = ref_dot_ints(weight, n, ctx->q, ctx->scales);
         break;
     }
     if (weight->scale)
@@ -79,8 +79,8 @@ static float output(const struct kernels_ctx *ctx, const struct weight *weight, 
 }
 
 /* Quantizes one row in the matrix's order, into both terms where the second is used. */
-static void quantize_row(struct kernels_ctx *ctx, const float *x, const struct weight *weight,
-                         bool fine) {
+static void ref_quantize_row(struct kernels_ctx *ctx, const float *x, const struct weight *weight,
+                             bool fine) {
     for (uint32_t i = 0; weight->order && i < weight->k_stored; i++)
         ctx->gathered[i] = weight->order[i] == WEIGHT_NO_INPUT ? 0.0f : x[weight->order[i]];
     for (uint32_t g = 0; g < weight->k_stored / GROUP; g++) {
@@ -96,7 +96,7 @@ static void quantize_row(struct kernels_ctx *ctx, const float *x, const struct w
     }
 }
 
-static void round_row(struct kernels_ctx *ctx, const float *x, const struct weight *weight) {
+static void ref_round_row(struct kernels_ctx *ctx, const float *x, const struct weight *weight) {
     for (uint32_t i = 0; i < weight->k_stored; i++)
         ctx->rounded[i] = i < weight->k ? bf16_to_float(float_to_bf16(x[i])) : 0.0f;
 }
@@ -108,21 +108,21 @@ void ref_linear(struct kernels_ctx *ctx, float *out, size_t out_stride, const fl
     bool fine = numbers_fine(weight, epilogue);
     for (uint32_t row = 0; row < n_rows; row++, x += weight->k, out += out_stride) {
         if (weight->format == WEIGHT_I4G || weight->format == WEIGHT_I8G)
-            quantize_row(ctx, x, weight, fine);
+            ref_quantize_row(ctx, x, weight, fine);
         if (weight->format == WEIGHT_BF16)
-            round_row(ctx, x, weight);
+            ref_round_row(ctx, x, weight);
         if (epilogue == EPILOGUE_SILU_MUL) {
             for (uint32_t n = 0; n + 1 < weight->n; n += 2)
-                out[n / 2] =
-                    numbers_silu(output(ctx, weight, x, n)) * output(ctx, weight, x, n + 1);
+                out[n / 2] = numbers_silu(ref_linear_output(ctx, weight, x, n)) *
+                             ref_linear_output(ctx, weight, x, n + 1);
             continue;
         }
         for (uint32_t n = 0; n < weight->n; n++) {
-            float y = output(ctx, weight, x, n);
+            float y = ref_linear_output(ctx, weight, x, n);
             out[n] = epilogue == EPILOGUE_ADD ? out[n] + y : y;
             if (!fine)
                 continue;
-            float rest = dot_ints(weight, n, ctx->fine_q, ctx->fine_scales);
+            float rest = ref_dot_ints(weight, n, ctx->fine_q, ctx->fine_scales);
             out[n] += weight->scale ? rest * weight->scale[n] : rest;
         }
     }

@@ -13,7 +13,7 @@ void ref_silu_mul(struct kernels_ctx *ctx, float *out, const float *gate, const 
 }
 
 /* out += factor * x, each one FMA. */
-static void add_scaled(float *out, const float *x, float factor, uint32_t n) {
+static void ref_moe_add_scaled(float *out, const float *x, float factor, uint32_t n) {
     for (uint32_t i = 0; i < n; i++)
         out[i] = fmaf(factor, x[i], out[i]);
 }
@@ -23,12 +23,12 @@ void ref_add_gated(struct kernels_ctx *ctx, float *out, const float *x, const fl
     (void)ctx;
     uint32_t saved = numbers_enter();
     for (uint32_t row = 0; row < n_rows; row++)
-        add_scaled(out + (size_t)row * dim, x + (size_t)row * dim,
-                   gate ? numbers_sigmoid(gate[row]) : 1.0f, dim);
+        ref_moe_add_scaled(out + (size_t)row * dim, x + (size_t)row * dim,
+                           gate ? numbers_sigmoid(gate[row]) : 1.0f, dim);
     numbers_leave(saved);
 }
 
-static void softmax(float *p, const float *x, uint32_t n) {
+static void ref_softmax(float *p, const float *x, uint32_t n) {
     float max = -INFINITY;
     for (uint32_t i = 0; i < n; i++)
         max = x[i] > max ? x[i] : max;
@@ -53,7 +53,7 @@ void ref_moe_route(struct kernels_ctx *ctx, uint32_t *ids, float *weights, const
     for (uint32_t row = 0; row < n_rows; row++, ids += n_active, weights += n_active) {
         float p[EXPERTS_MAX];
         bool taken[EXPERTS_MAX] = {false};
-        softmax(p, logits + (size_t)row * n_experts, n_experts);
+        ref_softmax(p, logits + (size_t)row * n_experts, n_experts);
         float total = 0.0f;
         for (uint32_t i = 0; i < n_active; i++) {
             uint32_t best = EXPERTS_MAX;
@@ -88,7 +88,7 @@ void ref_moe_ffn(struct kernels_ctx *ctx, float *out, const float *x, const uint
                     continue;
                 ref_linear(ctx, inner, gate_up[e].n / 2, x, &gate_up[e], 1, EPILOGUE_SILU_MUL);
                 ref_linear(ctx, outer, dim, inner, &down[e], 1, EPILOGUE_NONE);
-                add_scaled(out, outer, weights[(size_t)row * n_active + i], dim);
+                ref_moe_add_scaled(out, outer, weights[(size_t)row * n_active + i], dim);
             }
     }
     numbers_leave(saved);

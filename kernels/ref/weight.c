@@ -2,7 +2,7 @@
 
 #include "kernels/quant/pack.h"
 
-static size_t data_bytes(const struct weight *shape) {
+static size_t ref_weight_data_bytes(const struct weight *shape) {
     if (pack_has_floats(shape))
         return (size_t)shape->n * shape->k_stored * sizeof(float);
     return (size_t)shape->n * (shape->k_stored / GROUP) * sizeof(struct ref_group);
@@ -12,12 +12,12 @@ size_t ref_weight_size(const struct weight_source *source, struct error *error) 
     struct pack_plan plan;
     if (pack_plan_init(&plan, source, error) != STATUS_OK)
         return 0;
-    size_t n_bytes = data_bytes(&plan.shape) + pack_order_bytes(&plan);
+    size_t n_bytes = ref_weight_data_bytes(&plan.shape) + pack_order_bytes(&plan);
     pack_plan_fini(&plan);
     return n_bytes;
 }
 
-static void pack_rows(const struct pack_plan *plan, float *out) {
+static void ref_weight_pack_rows(const struct pack_plan *plan, float *out) {
     uint32_t k = plan->shape.k_stored;
     for (uint32_t n = 0; n < plan->shape.n; n++, out += k)
         for (uint32_t g = 0; g < pack_n_groups(&plan->shape); g++) {
@@ -29,8 +29,8 @@ static void pack_rows(const struct pack_plan *plan, float *out) {
         }
 }
 
-static enum status pack_ints(const struct pack_plan *plan, struct ref_group *out,
-                             struct error *error) {
+static enum status ref_weight_pack_ints(const struct pack_plan *plan, struct ref_group *out,
+                                        struct error *error) {
     uint32_t n_groups = plan->shape.k_stored / GROUP;
     for (uint32_t n = 0; n < plan->shape.n; n++)
         for (uint32_t g = 0; g < n_groups; g++) {
@@ -55,9 +55,9 @@ enum status ref_weight_pack(struct kernels_ctx *ctx, const struct weight_source 
     TRY(pack_plan_init(&plan, source, error));
     enum status status = STATUS_OK;
     if (pack_has_floats(&plan.shape))
-        pack_rows(&plan, memory);
+        ref_weight_pack_rows(&plan, memory);
     else
-        status = pack_ints(&plan, memory, error);
+        status = ref_weight_pack_ints(&plan, memory, error);
     if (status == STATUS_OK && ref_reserve(ctx, plan.shape.k_stored) != STATUS_OK)
         status =
             error_set(error, STATUS_NOMEM, "no memory for rows of %u inputs", plan.shape.k_stored);
@@ -66,7 +66,7 @@ enum status ref_weight_pack(struct kernels_ctx *ctx, const struct weight_source 
         weight->data = memory;
     }
     if (status == STATUS_OK && plan.order.inputs) {
-        uint8_t *order = (uint8_t *)memory + data_bytes(&plan.shape);
+        uint8_t *order = (uint8_t *)memory + ref_weight_data_bytes(&plan.shape);
         memcpy(order, plan.order.inputs, pack_order_bytes(&plan));
         weight->order = (const uint32_t *)order;
     }

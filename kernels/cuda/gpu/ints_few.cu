@@ -205,7 +205,7 @@ __device__ __forceinline__ void few_dots(few_shared<ROWS, FORM> &s, const few_x 
         }
 }
 
-/* The chain of output `lane` and this warp's row over the n groups of chunk `number`, as in dot_ints() of
+/* The chain of output `lane` and this warp's row over the n groups of chunk `number`, as in ref_dot_ints() of
  * kernels/ref/linear.c. WHOLE: n is all of them. */
 template <bool WHOLE, int ROWS, typename FORM>
 __device__ __forceinline__ float few_chain(const few_shared<ROWS, FORM> &s, const few_x &x,
