@@ -54,7 +54,7 @@ struct side {
 };
 
 /* Whether each part of "mistral-7b-awq/vllm/..." is in the field of its place. */
-static bool is_named(const struct reference_row *row, const char *name) {
+static bool bench_compare_is_named(const struct reference_row *row, const char *name) {
     const char *const fields[] = {row->table, row->system, row->model, row->hardware};
     char copy[200];
     unsigned i = 0;
@@ -67,8 +67,9 @@ static bool is_named(const struct reference_row *row, const char *name) {
 }
 
 /* Sweep levels are matched by place: rates differ between servers. */
-static void make_key(struct compare_entry *entry, bool is_sweep, const char *label, double rate,
-                     uint32_t *n_rates, uint32_t n_input, uint32_t n_output) {
+static void bench_compare_make_key(struct compare_entry *entry, bool is_sweep, const char *label,
+                                   double rate, uint32_t *n_rates, uint32_t n_input,
+                                   uint32_t n_output) {
     if (!is_sweep)
         snprintf(entry->key, sizeof entry->key, "%ux%u", n_input, n_output);
     else if (rate > 0)
@@ -77,20 +78,21 @@ static void make_key(struct compare_entry *entry, bool is_sweep, const char *lab
         snprintf(entry->key, sizeof entry->key, "%.*s", (int)strcspn(label, "@"), label);
 }
 
-static bool add_reference(struct side *side, const char *name) {
+static bool bench_compare_add_reference(struct side *side, const char *name) {
     const struct reference_row *first = NULL;
     uint32_t n_rates = 0;
     for (size_t i = 0; i < reference_n_rows && side->n < ENTRIES_MAX; i++) {
         const struct reference_row *row = &reference_rows[i];
-        if (first ? !reference_is_same(first, row) : !is_named(row, name))
+        if (first ? !reference_is_same(first, row) : !bench_compare_is_named(row, name))
             continue;
         if (!first)
             snprintf(side->name, sizeof side->name, "%s, %s, %s, %s", row->table, row->system,
                      row->model, row->hardware);
         first = row;
         struct compare_entry *entry = &side->entries[side->n++];
-        make_key(entry, row->level[0] != 0, row->level, strncmp(row->level, "async", 5) == 0,
-                 &n_rates, row->n_input, row->n_output);
+        bench_compare_make_key(entry, row->level[0] != 0, row->level,
+                               strncmp(row->level, "async", 5) == 0, &n_rates, row->n_input,
+                               row->n_output);
         for (unsigned column = 0; column < COLUMN_N; column++)
             memcpy(&entry->values[column], (const char *)row + columns[column].published,
                    sizeof *entry->values);
@@ -98,37 +100,38 @@ static bool add_reference(struct side *side, const char *name) {
     return first != NULL;
 }
 
-static void add_row(struct side *side, const json_t *row, bool is_sweep, uint32_t *n_rates) {
+static void bench_compare_add_row(struct side *side, const json_t *row, bool is_sweep,
+                                  uint32_t *n_rates) {
     struct compare_entry *entry = &side->entries[side->n++];
     const char *label = json_string_value(json_object_get(row, "label"));
     const char *marks = json_string_value(json_object_get(row, "marks"));
     const json_t *published = json_object_get(row, "published");
-    make_key(entry, is_sweep, label ? label : "",
-             json_number_value(json_object_get(row, "asked_per_s")), n_rates,
-             (uint32_t)json_integer_value(json_object_get(row, "input_len")),
-             (uint32_t)json_integer_value(json_object_get(row, "output_len")));
+    bench_compare_make_key(entry, is_sweep, label ? label : "",
+                           json_number_value(json_object_get(row, "asked_per_s")), n_rates,
+                           (uint32_t)json_integer_value(json_object_get(row, "input_len")),
+                           (uint32_t)json_integer_value(json_object_get(row, "output_len")));
     for (unsigned i = 0; i < COLUMN_N; i++)
         entry->values[i] = json_number_value(json_object_get(published, columns[i].member));
     snprintf(entry->marks, sizeof entry->marks, "%s", marks ? marks : "");
 }
 
-static double mean_of(const json_t *root, const char *member) {
+static double bench_compare_mean_of(const json_t *root, const char *member) {
     return json_number_value(json_object_get(json_object_get(root, member), "mean"));
 }
 
-static void add_load(struct side *side, const json_t *root) {
+static void bench_compare_add_load(struct side *side, const json_t *root) {
     struct compare_entry *entry = &side->entries[side->n++];
     const char *marks = json_string_value(json_object_get(root, "marks"));
     snprintf(entry->key, sizeof entry->key, "load");
     entry->values[COLUMN_REQUESTS] = json_number_value(json_object_get(root, "requests_per_s"));
     entry->values[COLUMN_TOKENS] = json_number_value(json_object_get(root, "output_tokens_per_s"));
-    entry->values[COLUMN_LATENCY] = mean_of(root, "latency_s");
-    entry->values[COLUMN_TTFT] = mean_of(root, "ttft_ms");
-    entry->values[COLUMN_ITL] = mean_of(root, "itl_ms");
+    entry->values[COLUMN_LATENCY] = bench_compare_mean_of(root, "latency_s");
+    entry->values[COLUMN_TTFT] = bench_compare_mean_of(root, "ttft_ms");
+    entry->values[COLUMN_ITL] = bench_compare_mean_of(root, "itl_ms");
     snprintf(entry->marks, sizeof entry->marks, "%s", marks ? marks : "");
 }
 
-static enum status add_run(struct side *side, const char *path, struct error *error) {
+static enum status bench_compare_add_run(struct side *side, const char *path, struct error *error) {
     json_error_t problem;
     json_t *root = json_load_file(path, 0, &problem);
     const char *kind = json_string_value(json_object_get(root, "kind"));
@@ -144,26 +147,28 @@ static enum status add_run(struct side *side, const char *path, struct error *er
         status =
             error_set(error, STATUS_INVALID, "%s: line %d: %s", path, problem.line, problem.text);
     else if (is_load)
-        add_load(side, root);
+        bench_compare_add_load(side, root);
     else if (n == 0 || n > ENTRIES_MAX)
         status =
             error_set(error, STATUS_INVALID, "%s: not the JSON of a load, a grid or a sweep", path);
     snprintf(side->name, sizeof side->name, "%s (%s)", path, model ? model : "?");
     for (size_t i = 0; status == STATUS_OK && i < n; i++)
-        add_row(side, json_array_get(rows, i), is_sweep, &n_rates);
+        bench_compare_add_row(side, json_array_get(rows, i), is_sweep, &n_rates);
     json_decref(root);
     return status;
 }
 
-static const struct compare_entry *find_entry(const struct side *side, const char *key) {
+static const struct compare_entry *bench_compare_find_entry(const struct side *side,
+                                                            const char *key) {
     for (uint32_t i = 0; i < side->n; i++)
         if (strcmp(side->entries[i].key, key) == 0)
             return &side->entries[i];
     return NULL;
 }
 
-static void print_cell(const struct compare_entry *entry, const struct compare_entry *base,
-                       unsigned column, bool is_first) {
+static void bench_compare_print_cell(const struct compare_entry *entry,
+                                     const struct compare_entry *base, unsigned column,
+                                     bool is_first) {
     double value = entry ? entry->values[column] : 0;
     if (value <= 0)
         printf(" - |");
@@ -173,7 +178,7 @@ static void print_cell(const struct compare_entry *entry, const struct compare_e
         printf(" %.4g %s(x%.2f) |", value, entry->marks, value / base->values[column]);
 }
 
-static void print_sides(const struct side *sides, int n) {
+static void bench_compare_print_sides(const struct side *sides, int n) {
     for (int i = 0; i < n; i++)
         printf("%c: %s\n", 'A' + i, sides[i].name);
     printf("\n| row | column |");
@@ -190,7 +195,8 @@ static void print_sides(const struct side *sides, int n) {
                 continue;
             printf("| %s | %s |", base->key, columns[column].name);
             for (int i = 0; i < n; i++)
-                print_cell(i ? find_entry(&sides[i], base->key) : base, base, column, i == 0);
+                bench_compare_print_cell(i ? bench_compare_find_entry(&sides[i], base->key) : base,
+                                         base, column, i == 0);
             printf("\n");
         }
 }
@@ -203,10 +209,10 @@ int compare_command(char **paths, int n_paths) {
     enum status status =
         sides ? STATUS_OK : error_set(&error, STATUS_NOMEM, "compare: out of memory");
     for (int i = 0; i < n_paths && status == STATUS_OK; i++)
-        if (!add_reference(&sides[i], paths[i]))
-            status = add_run(&sides[i], paths[i], &error);
+        if (!bench_compare_add_reference(&sides[i], paths[i]))
+            status = bench_compare_add_run(&sides[i], paths[i], &error);
     if (status == STATUS_OK)
-        print_sides(sides, n_paths);
+        bench_compare_print_sides(sides, n_paths);
     free(sides);
     return status == STATUS_OK ? 0 : exit_with(EXIT_CONFIG, error.text);
 }

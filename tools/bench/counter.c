@@ -60,7 +60,7 @@ void counter_free(struct counter *counter) {
     free(counter);
 }
 
-static bool count_ids(struct counter *counter, struct span text, uint32_t *n_tokens) {
+static bool bench_count_ids(struct counter *counter, struct span text, uint32_t *n_tokens) {
     struct error error;
     ids_clear(&counter->ids);
     if (tokenizer_encode(counter->tokenizer, counter->scratch, text, TOKENIZER_PLAIN, &counter->ids,
@@ -71,7 +71,8 @@ static bool count_ids(struct counter *counter, struct span text, uint32_t *n_tok
 }
 
 /* The answer to a body as JSON, which the caller gives back; NULL unless it came with status 200. */
-static json_t *ask_server(struct counter *counter, const char *path, struct buf *body) {
+static json_t *bench_counter_ask_server(struct counter *counter, const char *path,
+                                        struct buf *body) {
     struct error error;
     int code = 0;
     json_t *root = NULL;
@@ -87,8 +88,8 @@ static json_t *ask_server(struct counter *counter, const char *path, struct buf 
 }
 
 /* {"count": N} of vLLM and ours; {"tokens": [...]} of llama.cpp. */
-static bool count_tokenize(struct counter *counter, const char *member, struct span text,
-                           uint32_t *n_tokens) {
+static bool bench_count_tokenize(struct counter *counter, const char *member, struct span text,
+                                 uint32_t *n_tokens) {
     struct buf body;
     buf_init(&body, 0);
     buf_puts(&body, "{\"model\":");
@@ -96,7 +97,7 @@ static bool count_tokenize(struct counter *counter, const char *member, struct s
     buf_printf(&body, ",\"%s\":", member);
     json_text(&body, text.bytes, text.n);
     buf_putc(&body, '}');
-    json_t *root = ask_server(counter, "/tokenize", &body);
+    json_t *root = bench_counter_ask_server(counter, "/tokenize", &body);
     json_int_t n = json_integer_value(json_object_get(root, "count"));
     if (n <= 0)
         n = (json_int_t)json_array_size(json_object_get(root, "tokens"));
@@ -115,7 +116,7 @@ bool counter_prompt(struct counter *counter, struct span text, uint32_t *n_token
     json_text(&prompt, text.bytes, text.n);
     if (buf_status(&prompt) == STATUS_OK)
         workload_body_around(&counter->spec.form, prompt.data, prompt.n, 1, &body);
-    json_t *root = ask_server(counter, ask_path(&counter->spec.form), &body);
+    json_t *root = bench_counter_ask_server(counter, ask_path(&counter->spec.form), &body);
     json_int_t n =
         json_integer_value(json_object_get(json_object_get(root, "usage"), "prompt_tokens"));
     json_decref(root);
@@ -127,14 +128,14 @@ bool counter_prompt(struct counter *counter, struct span text, uint32_t *n_token
     return true;
 }
 
-static bool count_by(struct counter *counter, struct span text, uint32_t *n_tokens) {
+static bool bench_count_by(struct counter *counter, struct span text, uint32_t *n_tokens) {
     switch (counter->way) {
     case WAY_TOKENIZER:
-        return count_ids(counter, text, n_tokens);
+        return bench_count_ids(counter, text, n_tokens);
     case WAY_PROMPT:
-        return count_tokenize(counter, "prompt", text, n_tokens);
+        return bench_count_tokenize(counter, "prompt", text, n_tokens);
     case WAY_CONTENT:
-        return count_tokenize(counter, "content", text, n_tokens);
+        return bench_count_tokenize(counter, "content", text, n_tokens);
     case WAY_USAGE:
         return counter_prompt(counter, text, n_tokens);
     case WAY_NOTHING:
@@ -145,7 +146,7 @@ static bool count_by(struct counter *counter, struct span text, uint32_t *n_toke
 
 bool counter_text(struct counter *counter, struct span text, uint32_t *n_tokens) {
     for (;;) {
-        bool is_counted = count_by(counter, text, n_tokens);
+        bool is_counted = bench_count_by(counter, text, n_tokens);
         counter->is_sure |= is_counted;
         if (is_counted || counter->is_sure || counter->way == WAY_NOTHING ||
             counter->way == WAY_TOKENIZER)

@@ -6,16 +6,17 @@
 
 #define WARM_REQUESTS 2
 
-static enum status run_phase(struct session *session, const struct row *row, const char *phase,
-                             const struct schedule_spec *schedule, struct level *level,
-                             struct error *error) {
+static enum status bench_grid_run_phase(struct session *session, const struct row *row,
+                                        const char *phase, const struct schedule_spec *schedule,
+                                        struct level *level, struct error *error) {
     struct level_spec spec = {
         .schedule = *schedule, .n_prompt = row->n_input, .n_output = row->n_output};
     snprintf(spec.label, sizeof spec.label, "%s %s", row->label, phase);
     return session_level(session, &spec, level, error);
 }
 
-static enum status run_cell(struct session *session, struct row *row, struct error *error) {
+static enum status bench_grid_run_cell(struct session *session, struct row *row,
+                                       struct error *error) {
     const struct bench_options *options = session->options;
     struct schedule_spec one = {
         .profile = PROFILE_SYNCHRONOUS, .concurrency = 1, .n_requests = WARM_REQUESTS};
@@ -27,12 +28,12 @@ static enum status run_cell(struct session *session, struct row *row, struct err
     struct level warm, alone, burst;
     snprintf(row->label, sizeof row->label, "%ux%u", row->n_input, row->n_output);
     if (!options->compat) {
-        TRY(run_phase(session, row, "warm-up", &one, &warm, error));
+        TRY(bench_grid_run_phase(session, row, "warm-up", &one, &warm, error));
         level_fini(&warm);
     }
     one.n_requests = options->n_alone;
-    TRY(run_phase(session, row, "alone", &one, &alone, error));
-    enum status status = run_phase(session, row, "burst", &all, &burst, error);
+    TRY(bench_grid_run_phase(session, row, "alone", &one, &alone, error));
+    enum status status = bench_grid_run_phase(session, row, "burst", &all, &burst, error);
     if (status == STATUS_OK) {
         /* The original counted what TGI said that it made, which may stop before. */
         bool assumed = options->compat && options->native != NATIVE_TGI;
@@ -63,7 +64,7 @@ static enum status grid_run(struct session *session, const void *user, bool *slo
     while (n < n_cells && status == STATUS_OK && !runner_is_stopped(session->runner)) {
         rows[n].n_input = options->inputs[n / options->n_outputs];
         rows[n].n_output = options->outputs[n % options->n_outputs];
-        status = run_cell(session, &rows[n], error);
+        status = bench_grid_run_cell(session, &rows[n], error);
         if (status == STATUS_OK)
             *slo_held &= rows[n++].figures.slo_held;
     }

@@ -13,8 +13,8 @@ void lengths_fini(struct lengths *lengths) {
 }
 
 /* What `text` costs behind the first word. False: nobody counts. */
-static bool cost_of(struct counter *counter, const char *text, uint32_t n_first,
-                    uint32_t *n_tokens) {
+static bool bench_lengths_cost_of(struct counter *counter, const char *text, uint32_t n_first,
+                                  uint32_t *n_tokens) {
     struct buf both;
     uint32_t n = 0;
     buf_init(&both, 0);
@@ -28,7 +28,8 @@ static bool cost_of(struct counter *counter, const char *text, uint32_t n_first,
 
 /* All words at once tell whether each is one token, as in most vocabularies; else each is asked
  * for. */
-static void learn_words(struct counter *counter, uint32_t n_first, struct words *words) {
+static void bench_lengths_learn_words(struct counter *counter, uint32_t n_first,
+                                      struct words *words) {
     struct buf all;
     uint32_t costs[WORDS_N], n_all = 0;
     words_init(words, NULL);
@@ -36,18 +37,19 @@ static void learn_words(struct counter *counter, uint32_t n_first, struct words 
     (void)words_put(words, &all, 0, 1, 4 * WORDS_N);
     for (uint32_t i = 0; i < WORDS_N; i++)
         buf_printf(&all, " %s", words_text(i));
-    bool is_counted = all.data && cost_of(counter, all.data, n_first, &n_all);
+    bool is_counted = all.data && bench_lengths_cost_of(counter, all.data, n_first, &n_all);
     buf_fini(&all);
     if (!is_counted || n_all == 5 * WORDS_N)
         return;
     for (uint32_t i = 0; i < WORDS_N; i++)
-        if (!cost_of(counter, words_text(i), n_first, &costs[i]) || costs[i] > WORDS_COST_MAX)
+        if (!bench_lengths_cost_of(counter, words_text(i), n_first, &costs[i]) ||
+            costs[i] > WORDS_COST_MAX)
             return;
     words_init(words, costs);
 }
 
 /* What a prompt has beyond its words, by the server's usage. */
-static void learn_overhead(struct counter *counter, struct workload *workload) {
+static void bench_lengths_learn_overhead(struct counter *counter, struct workload *workload) {
     struct buf text;
     uint32_t n = 0;
     buf_init(&text, 0);
@@ -61,7 +63,7 @@ static void learn_overhead(struct counter *counter, struct workload *workload) {
 }
 
 /* The next PIECE_WORDS words of a text with one blank between them; NULL at its end. */
-static char *next_piece(const char **text) {
+static char *bench_lengths_next_piece(const char **text) {
     struct buf out;
     buf_init(&out, 0);
     for (uint32_t i = 0; i < PIECE_WORDS; i++) {
@@ -79,8 +81,9 @@ static char *next_piece(const char **text) {
 
 /* Pieces of the texts, a run of them from each that is reached, until as many are made as may be
  * counted. Nobody counts: a word counts as a token. */
-static enum status learn_pieces(char *const *texts, uint32_t n_texts, struct counter *counter,
-                                uint32_t n_first, struct lengths *lengths) {
+static enum status bench_lengths_learn_pieces(char *const *texts, uint32_t n_texts,
+                                              struct counter *counter, uint32_t n_first,
+                                              struct lengths *lengths) {
     uint32_t n_max = counter_budget(counter);
     lengths->pieces = calloc(n_max, sizeof *lengths->pieces);
     if (!lengths->pieces)
@@ -88,10 +91,10 @@ static enum status learn_pieces(char *const *texts, uint32_t n_texts, struct cou
     for (uint32_t i = 0; i < n_texts; i++) {
         const char *at = texts[i];
         char *text = NULL;
-        while (lengths->n_pieces < n_max && (text = next_piece(&at)) != NULL) {
+        while (lengths->n_pieces < n_max && (text = bench_lengths_next_piece(&at)) != NULL) {
             struct piece *piece = &lengths->pieces[lengths->n_pieces++];
             piece->text = text;
-            if (n_first > 0 && cost_of(counter, text, n_first, &piece->n_tokens))
+            if (n_first > 0 && bench_lengths_cost_of(counter, text, n_first, &piece->n_tokens))
                 continue;
             piece->n_tokens = 1;
             for (const char *c = text; *c; c++)
@@ -114,11 +117,11 @@ enum status lengths_learn(const struct counter_spec *by, char *const *texts, uin
     TRY(counter_new(by, &counter, error));
     enum status status = STATUS_OK;
     if (counter_text(counter, first, &n_first)) {
-        learn_words(counter, n_first, &workload->words);
-        learn_overhead(counter, workload);
+        bench_lengths_learn_words(counter, n_first, &workload->words);
+        bench_lengths_learn_overhead(counter, workload);
     }
     if (workload->source == SOURCE_TEXTS)
-        status = learn_pieces(texts, n_texts, counter, n_first, lengths);
+        status = bench_lengths_learn_pieces(texts, n_texts, counter, n_first, lengths);
     lengths->counted_by = counter_name(counter);
     counter_free(counter);
     workload->pieces = lengths->pieces;

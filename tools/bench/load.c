@@ -10,8 +10,9 @@
 #define STREAMS_MAX                                                                                \
     16384 /* of an open loop: beyond it requests go out late, and the table says so */
 
-static enum status make_schedule(const struct bench_options *options, struct schedule_spec *spec,
-                                 struct trace_line **trace, struct error *error) {
+static enum status bench_load_make_schedule(const struct bench_options *options,
+                                            struct schedule_spec *spec, struct trace_line **trace,
+                                            struct error *error) {
     const char *name = options->profile         ? options->profile
                        : options->trace_path    ? "trace"
                        : options->concurrency   ? "concurrent"
@@ -58,7 +59,7 @@ static enum status make_schedule(const struct bench_options *options, struct sch
     return STATUS_OK;
 }
 
-static void make_label(const struct schedule_spec *spec, char label[LEVEL_LABEL_MAX]) {
+static void bench_load_make_label(const struct schedule_spec *spec, char label[LEVEL_LABEL_MAX]) {
     const char *name = profile_name(spec->profile);
     if (spec->profile == PROFILE_CONCURRENT || spec->profile == PROFILE_THROUGHPUT)
         snprintf(label, LEVEL_LABEL_MAX, "%s@%u", name, spec->concurrency);
@@ -81,7 +82,7 @@ static enum status load_run(struct session *session, const void *user, bool *slo
     struct level level;
     struct row row = {.n_input = options->prompt_tokens, .n_output = options->max_tokens};
     char title[600];
-    make_label(schedule, spec.label);
+    bench_load_make_label(schedule, spec.label);
     snprintf(row.label, sizeof row.label, "%s", spec.label);
     snprintf(title, sizeof title, "%s: %s, model %s", spec.label, options->targets[0],
              session->model);
@@ -104,7 +105,7 @@ int load_command(struct bench_options *options) {
     struct schedule_spec schedule = {0};
     struct trace_line *trace = NULL;
     struct error error;
-    if (make_schedule(options, &schedule, &trace, &error) != STATUS_OK)
+    if (bench_load_make_schedule(options, &schedule, &trace, &error) != STATUS_OK)
         return exit_with(EXIT_CONFIG, error.text);
     int code = session_run(options, load_run, &schedule);
     trace_free(trace, schedule.n_trace);

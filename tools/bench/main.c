@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct command {
+static const struct bench_command {
     const char *name;
     const char *about;
     int (*run)(struct bench_options *options);
@@ -37,7 +37,7 @@ static const struct {
 };
 
 /* The command line as one line, without the key. */
-static char *main_join(int argc, char **argv) {
+static char *bench_join_values(int argc, char **argv) {
     size_t n = 1;
     for (int i = 0; i < argc; i++)
         n += strlen(argv[i]) + 1;
@@ -50,10 +50,10 @@ static char *main_join(int argc, char **argv) {
     return text;
 }
 
-static int run_command(const struct command *command, int argc, char **argv) {
+static int bench_run_command(const struct bench_command *command, int argc, char **argv) {
     struct bench_options bench = command->defaults;
     struct error error;
-    char *line = main_join(argc, argv);
+    char *line = bench_join_values(argc, argv);
     bench.api_key = getenv("OPENAI_API_KEY");
     bench.seed = clock_unix_ns() / NS_PER_MS;
     bench.command_line = line ? line : "";
@@ -73,7 +73,7 @@ int main(int argc, char **argv) {
         if (strcmp(name, commands[i].name) == 0) {
             snprintf(program, sizeof program, "tandem-bench %s", name); /* for its usage lines */
             argv[1] = program;
-            return run_command(&commands[i], argc - 1, argv + 1);
+            return bench_run_command(&commands[i], argc - 1, argv + 1);
         }
     for (unsigned i = 0; i < sizeof offline / sizeof *offline; i++)
         if (strcmp(name, offline[i].name) == 0) {

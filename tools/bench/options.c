@@ -9,45 +9,48 @@
 
 #define LENGTHS_MAX ((uint32_t)(sizeof((struct bench_options *)0)->inputs / sizeof(uint32_t)))
 
-static args_read_fn read_number, read_count, read_seed, read_real, read_lengths, read_slo,
-    read_native, read_source, read_texts, read_target;
+static args_read_fn bench_options_read_number, bench_options_read_count, bench_options_read_seed,
+    bench_options_read_real, bench_options_read_lengths, bench_options_read_slo,
+    bench_options_read_native, bench_options_read_source, bench_options_read_texts,
+    bench_options_read_target;
 
 #define AT(member) offsetof(struct bench_options, member)
 static const struct args_row options[] = {
-    {"target", "URL", read_target, AT(targets),
+    {"target", "URL", bench_options_read_target, AT(targets),
      .help = "the server: http://, https://, grpc:// or grpcs://HOST:PORT; several: in turn"},
     {"api-key", "KEY", args_text, AT(api_key), .help = "default: OPENAI_API_KEY"},
     {"model", "NAME", args_text, AT(model), .help = "default: the first that the server lists"},
     {"completions", NULL, args_switch, AT(completions), .help = "/v1/completions in place of chat"},
     {"no-stream", NULL, args_switch, AT(is_whole), .help = "answers in one piece"},
     {"keep-eos", NULL, args_switch, AT(keeps_eos), .help = "do not send ignore_eos"},
-    {"prompts", "KIND", read_source, AT(source),
+    {"prompts", "KIND", bench_options_read_source, AT(source),
      .help = "words (default), texts (of --texts), or ids (token ids; needs --completions)"},
-    {"texts", "FILE", read_texts, AT(texts_path),
+    {"texts", "FILE", bench_options_read_texts, AT(texts_path),
      .help = "a text, or ShareGPT's JSON, to take prompts from"},
     {"tokenizer", "MODEL", args_text, AT(tokenizer_path),
      .help = "a model's folder or file: counts tokens in the server's place"},
-    {"vocabulary", "N", read_count, AT(n_vocabulary), .help = "random ids are below N (32000)"},
-    {"shared-prefix", "N", read_number, AT(n_shared),
+    {"vocabulary", "N", bench_options_read_count, AT(n_vocabulary),
+     .help = "random ids are below N (32000)"},
+    {"shared-prefix", "N", bench_options_read_number, AT(n_shared),
      .help = "tokens that all prompts begin with (0)"},
-    {"seed", "N", read_seed, AT(seed),
+    {"seed", "N", bench_options_read_seed, AT(seed),
      .help = "repeats prompts and gaps (default: from the clock)"},
-    {"prompt-tokens", "N", read_count, AT(prompt_tokens),
+    {"prompt-tokens", "N", bench_options_read_count, AT(prompt_tokens),
      .help = "of each prompt, by the server's count"},
-    {"max-tokens", "N", read_count, AT(max_tokens), .help = "of each answer"},
-    {"warmup", "S", read_real, AT(warmup_s),
+    {"max-tokens", "N", bench_options_read_count, AT(max_tokens), .help = "of each answer"},
+    {"warmup", "S", bench_options_read_real, AT(warmup_s),
      .help = "seconds at a level's begin that are not measured"},
-    {"duration", "S", read_real, AT(duration_s), .help = "seconds of a level"},
-    {"drain", "S", read_real, AT(drain_s),
+    {"duration", "S", bench_options_read_real, AT(duration_s), .help = "seconds of a level"},
+    {"drain", "S", bench_options_read_real, AT(drain_s),
      .help = "seconds to wait for running requests at its end (30)"},
-    {"timeout", "S", read_real, AT(timeout_s), .help = "seconds for a request (600)"},
-    {"silence", "S", read_real, AT(silence_s),
+    {"timeout", "S", bench_options_read_real, AT(timeout_s), .help = "seconds for a request (600)"},
+    {"silence", "S", bench_options_read_real, AT(silence_s),
      .help = "seconds without any byte of an answer (120)"},
-    {"slo", "LIST", read_slo, AT(slo),
+    {"slo", "LIST", bench_options_read_slo, AT(slo),
      .help = "ttft-p99=500ms,itl-p99=50ms,e2e-p99=10s; exit code 2: not held"},
     {"compat", NULL, args_switch, AT(compat),
      .help = "requests and columns of the published programs"},
-    {"generate", "KIND", read_native, AT(native),
+    {"generate", "KIND", bench_options_read_native, AT(native),
      .help = "with --compat: ask the server's own /generate, of vllm or tgi, as the published "
              "grids did"},
     {"quiet", NULL, args_switch, AT(is_quiet), .help = "no progress"},
@@ -62,31 +65,33 @@ static const struct args_row options[] = {
     {"profile", "NAME", args_text, AT(profile),
      .help = "load: synchronous, concurrent, throughput, constant, poisson, ramp or trace",
      .group = 1},
-    {"concurrency", "N", read_count, AT(concurrency),
+    {"concurrency", "N", bench_options_read_count, AT(concurrency),
      .help = "streams at once; throughput: at most (512)", .group = 1},
-    {"rate", "R", read_real, AT(rate),
+    {"rate", "R", bench_options_read_real, AT(rate),
      .help = "requests per second (of a ramp: at its end; of a grid's burst)", .group = 1},
-    {"rate-from", "R", read_real, AT(rate_from), .help = "load: of a ramp at its begin",
-     .group = 1},
-    {"requests", "N", read_count, AT(n_requests),
+    {"rate-from", "R", bench_options_read_real, AT(rate_from),
+     .help = "load: of a ramp at its begin", .group = 1},
+    {"requests", "N", bench_options_read_count, AT(n_requests),
      .help = "load: how many in all (32, or what --duration takes)", .group = 1},
     {"trace", "FILE", args_text, AT(trace_path),
      .help = "load: JSON lines: timestamp, input_length, output_length, hash_ids", .group = 1},
-    {"input-lengths", "LIST", read_lengths, AT(inputs), .help = "grid: tokens (128,512,1024,2048)",
-     .group = 2},
-    {"output-lengths", "LIST", read_lengths, AT(outputs), .help = "grid: tokens (as input)",
-     .group = 2},
-    {"obo-num", "N", read_count, AT(n_alone), .help = "grid: requests one by one (10)", .group = 2},
-    {"num-prompts", "N", read_count, AT(n_prompts), .help = "grid: requests of the burst (399)",
-     .group = 2},
-    {"levels", "N", read_count, AT(n_levels), .help = "sweep: rates above synchronous (9)",
-     .group = 3},
+    {"input-lengths", "LIST", bench_options_read_lengths, AT(inputs),
+     .help = "grid: tokens (128,512,1024,2048)", .group = 2},
+    {"output-lengths", "LIST", bench_options_read_lengths, AT(outputs),
+     .help = "grid: tokens (as input)", .group = 2},
+    {"obo-num", "N", bench_options_read_count, AT(n_alone),
+     .help = "grid: requests one by one (10)", .group = 2},
+    {"num-prompts", "N", bench_options_read_count, AT(n_prompts),
+     .help = "grid: requests of the burst (399)", .group = 2},
+    {"levels", "N", bench_options_read_count, AT(n_levels),
+     .help = "sweep: rates above synchronous (9)", .group = 3},
     {"poisson", NULL, args_switch, AT(is_poisson),
      .help = "sweep: Poisson gaps in place of even ones", .group = 3},
     {0}};
 #undef AT
 
-static uint64_t to_number(const struct args_given *given, const char *text, unsigned low) {
+static uint64_t bench_options_to_number(const struct args_given *given, const char *text,
+                                        unsigned low) {
     char *end = NULL;
     unsigned long long value = strtoull(text, &end, 10);
     if (*text < '0' || *text > '9' || *end || value < low || value > 10000000)
@@ -95,19 +100,19 @@ static uint64_t to_number(const struct args_given *given, const char *text, unsi
     return value;
 }
 
-static void read_number(const struct args_given *given) {
-    *(uint32_t *)given->at = (uint32_t)to_number(given, given->text, 0);
+static void bench_options_read_number(const struct args_given *given) {
+    *(uint32_t *)given->at = (uint32_t)bench_options_to_number(given, given->text, 0);
 }
 
-static void read_count(const struct args_given *given) {
-    *(uint32_t *)given->at = (uint32_t)to_number(given, given->text, 1);
+static void bench_options_read_count(const struct args_given *given) {
+    *(uint32_t *)given->at = (uint32_t)bench_options_to_number(given, given->text, 1);
 }
 
-static void read_seed(const struct args_given *given) {
-    *(uint64_t *)given->at = to_number(given, given->text, 0);
+static void bench_options_read_seed(const struct args_given *given) {
+    *(uint64_t *)given->at = bench_options_to_number(given, given->text, 0);
 }
 
-static void read_real(const struct args_given *given) {
+static void bench_options_read_real(const struct args_given *given) {
     char *end = NULL;
     double value = strtod(given->text, &end);
     if (end == given->text || *end || !(value >= 0 && value < 1e6))
@@ -117,7 +122,7 @@ static void read_real(const struct args_given *given) {
 }
 
 /* Fills the rest of the member with zeros: they are none. */
-static void read_lengths(const struct args_given *given) {
+static void bench_options_read_lengths(const struct args_given *given) {
     uint32_t *values = given->at, n = 0;
     char *save = NULL;
     memset(values, 0, LENGTHS_MAX * sizeof *values);
@@ -125,14 +130,14 @@ static void read_lengths(const struct args_given *given) {
         if (n == LENGTHS_MAX)
             argp_error(given->state, "--%s: more than %u lengths", given->row->name, LENGTHS_MAX);
         else
-            values[n++] = (uint32_t)to_number(given, item, 1);
+            values[n++] = (uint32_t)bench_options_to_number(given, item, 1);
     }
     if (n == 0)
         argp_error(given->state, "--%s: contains no length", given->row->name);
 }
 
 /* "ttft-p99=500ms,itl-p99=50ms,e2e-p99=10s" */
-static void read_slo(const struct args_given *given) {
+static void bench_options_read_slo(const struct args_given *given) {
     struct slo *slo = given->at;
     char *save = NULL;
     for (char *item = strtok_r(given->text, ",", &save); item; item = strtok_r(NULL, ",", &save)) {
@@ -157,7 +162,7 @@ static void read_slo(const struct args_given *given) {
     }
 }
 
-static void read_native(const struct args_given *given) {
+static void bench_options_read_native(const struct args_given *given) {
     if (strcmp(given->text, "vllm") == 0)
         *(enum native *)given->at = NATIVE_VLLM;
     else if (strcmp(given->text, "tgi") == 0)
@@ -166,7 +171,7 @@ static void read_native(const struct args_given *given) {
         argp_error(given->state, "--%s: \"%s\" is not vllm or tgi", given->row->name, given->text);
 }
 
-static void read_source(const struct args_given *given) {
+static void bench_options_read_source(const struct args_given *given) {
     static const char *const names[] = {"words", "texts", "ids"};
     for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(given->text, names[i]) == 0) {
@@ -178,13 +183,13 @@ static void read_source(const struct args_given *given) {
 }
 
 /* Whoever gives texts wants prompts of them. */
-static void read_texts(const struct args_given *given) {
+static void bench_options_read_texts(const struct args_given *given) {
     struct bench_options *bench = given->into;
     bench->source = SOURCE_TEXTS;
     args_text(given);
 }
 
-static void read_target(const struct args_given *given) {
+static void bench_options_read_target(const struct args_given *given) {
     struct bench_options *bench = given->into;
     const char **targets = given->at;
     if (bench->n_urls == TARGETS_MAX)
@@ -193,7 +198,7 @@ static void read_target(const struct args_given *given) {
         targets[bench->n_urls++] = given->text;
 }
 
-static uint32_t count_lengths(const uint32_t lengths[LENGTHS_MAX]) {
+static uint32_t bench_options_count_lengths(const uint32_t lengths[LENGTHS_MAX]) {
     uint32_t n = 0;
     while (n < LENGTHS_MAX && lengths[n] > 0)
         n++;
@@ -202,7 +207,7 @@ static uint32_t count_lengths(const uint32_t lengths[LENGTHS_MAX]) {
 
 /* argp takes a value that may be left out only behind "="; here a blank will do as well: the two words are made one. The
  * strings that are made last as long as the program. */
-static int join_values(int argc, char **argv) {
+static int bench_options_join_values(int argc, char **argv) {
     int n = 0;
     for (int i = 0; i < argc; i++, n++) {
         const struct args_row *row = options;
@@ -231,9 +236,9 @@ enum status options_read(struct bench_options *bench, const char *about, int arg
     bench->timeout_s = 600;
     bench->silence_s = 120;
     bench->n_vocabulary = 32000;
-    args_parse(&args, join_values(argc, argv), argv, bench);
-    bench->n_inputs = count_lengths(bench->inputs);
-    bench->n_outputs = count_lengths(bench->outputs);
+    args_parse(&args, bench_options_join_values(argc, argv), argv, bench);
+    bench->n_inputs = bench_options_count_lengths(bench->inputs);
+    bench->n_outputs = bench_options_count_lengths(bench->outputs);
     if (bench->n_outputs == 0) {
         memcpy(bench->outputs, bench->inputs, sizeof bench->outputs);
         bench->n_outputs = bench->n_inputs;

@@ -7,34 +7,34 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static enum status fail(const struct output *output, struct error *error) {
+static enum status bench_output_fail(const struct output *output, struct error *error) {
     return error_set(error, STATUS_IO, "%s: %s: %s", output->option, output->path, strerror(errno));
 }
 
-static bool is_stdout(const struct output *output) {
+static bool bench_output_is_stdout(const struct output *output) {
     return strcmp(output->path, "-") == 0;
 }
 
 enum status output_open(struct output *output, const char *option, const char *path,
                         struct error *error) {
     *output = (struct output){.option = option, .path = path, .fd = -1};
-    if (!path || is_stdout(output))
+    if (!path || bench_output_is_stdout(output))
         return STATUS_OK;
     output->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     output->is_new = output->fd >= 0;
     if (output->fd < 0 && errno == EEXIST)
         output->fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    return output->fd >= 0 ? STATUS_OK : fail(output, error);
+    return output->fd >= 0 ? STATUS_OK : bench_output_fail(output, error);
 }
 
-static bool begin_file(const struct output *output) {
+static bool bench_output_begin_file(const struct output *output) {
     struct stat info;
     return output->is_written || fstat(output->fd, &info) != 0 || !S_ISREG(info.st_mode) ||
            ftruncate(output->fd, 0) == 0;
 }
 
-static bool write_file(struct output *output, const char *bytes, size_t n) {
-    if (!begin_file(output))
+static bool bench_output_write_file(struct output *output, const char *bytes, size_t n) {
+    if (!bench_output_begin_file(output))
         return false;
     output->is_written = true;
     while (n > 0) {
@@ -49,7 +49,7 @@ static bool write_file(struct output *output, const char *bytes, size_t n) {
     return true;
 }
 
-static bool write_stdout(const char *bytes, size_t n) {
+static bool bench_output_write_stdout(const char *bytes, size_t n) {
     return fwrite(bytes, 1, n, stdout) == n && fflush(stdout) == 0;
 }
 
@@ -58,9 +58,9 @@ enum status output_write(struct output *output, struct buf *text, struct error *
     const char *bytes = text->data ? text->data : "";
     if (status != STATUS_OK)
         status = error_set(error, status, "%s: out of memory", output->option);
-    else if (is_stdout(output) ? !write_stdout(bytes, text->n)
-                               : !write_file(output, bytes, text->n))
-        status = fail(output, error);
+    else if (bench_output_is_stdout(output) ? !bench_output_write_stdout(bytes, text->n)
+                                            : !bench_output_write_file(output, bytes, text->n))
+        status = bench_output_fail(output, error);
     buf_clear(text);
     return status;
 }

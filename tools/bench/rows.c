@@ -22,7 +22,7 @@ struct rows_options {
     const char *json_path, *csv_path, *markdown_path;
 };
 
-static args_read_fn read_jobs;
+static args_read_fn bench_rows_read_jobs;
 
 #define AT(member) offsetof(struct rows_options, member)
 static const struct args_row rows_args[] = {
@@ -32,7 +32,7 @@ static const struct args_row rows_args[] = {
      .help = "rows of efficiencies in the place of the program's"},
     {"fit", NULL, args_switch, AT(fits),
      .help = "fits the published systems' efficiencies and prints them, and nothing else"},
-    {"jobs", "N", read_jobs, AT(n_jobs), .help = "threads (default: all cores)"},
+    {"jobs", "N", bench_rows_read_jobs, AT(n_jobs), .help = "threads (default: all cores)"},
     {"json", "FILE", args_path, AT(json_path), .help = "JSON; no FILE or -: standard output",
      .flags = OPTION_ARG_OPTIONAL},
     {"csv", "FILE", args_path, AT(csv_path), .help = "CSV", .flags = OPTION_ARG_OPTIONAL},
@@ -41,7 +41,7 @@ static const struct args_row rows_args[] = {
     {0}};
 #undef AT
 
-static void read_jobs(const struct args_given *given) {
+static void bench_rows_read_jobs(const struct args_given *given) {
     char *end = NULL;
     unsigned long value = strtoul(given->text, &end, 10);
     if (*given->text < '0' || *given->text > '9' || *end || value < 1 || value > ALL_THREADS_MAX)
@@ -60,8 +60,8 @@ static const struct {
                     {"--csv", offsetof(struct rows_options, csv_path), report_csv},
                     {"--markdown", offsetof(struct rows_options, markdown_path), report_markdown}};
 
-static enum status open_outputs(const struct rows_options *options, struct output outputs[N_KINDS],
-                                struct error *error) {
+static enum status bench_rows_open_outputs(const struct rows_options *options,
+                                           struct output outputs[N_KINDS], struct error *error) {
     for (unsigned i = 0; i < N_KINDS; i++) {
         const char *path;
         memcpy(&path, (const char *)options + kinds[i].path, sizeof path);
@@ -71,7 +71,7 @@ static enum status open_outputs(const struct rows_options *options, struct outpu
 }
 
 /* Each whatever comes of the others; answers the exit code. Without any, or where one failed, the table is printed. */
-static int write_all(struct output outputs[N_KINDS], const struct all *all) {
+static int bench_rows_write_all(struct output outputs[N_KINDS], const struct all *all) {
     int code = EXIT_SUCCESS;
     bool is_said = false;
     struct buf text;
@@ -95,7 +95,8 @@ static int write_all(struct output outputs[N_KINDS], const struct all *all) {
     return code;
 }
 
-static enum status read_efficiencies(struct all *all, const char *path, struct error *error) {
+static enum status bench_rows_read_efficiencies(struct all *all, const char *path,
+                                                struct error *error) {
     struct buf text;
     struct error why;
     buf_init(&text, 0);
@@ -109,7 +110,7 @@ static enum status read_efficiencies(struct all *all, const char *path, struct e
     return status;
 }
 
-static enum status print_fits(struct error *error) {
+static enum status bench_rows_print_fits(struct error *error) {
     struct reference_configuration all[REFERENCE_CONFIGURATIONS_MAX];
     size_t n = reference_configurations(all);
     struct buf text;
@@ -134,14 +135,14 @@ static int rows_run(const struct rows_options *own, struct all *all,
                     struct output outputs[N_KINDS]) {
     struct error error;
     if (own->efficiencies_path &&
-        read_efficiencies(all, own->efficiencies_path, &error) != STATUS_OK)
+        bench_rows_read_efficiencies(all, own->efficiencies_path, &error) != STATUS_OK)
         return exit_with(EXIT_CONFIG, error.text);
-    if (open_outputs(own, outputs, &error) != STATUS_OK)
+    if (bench_rows_open_outputs(own, outputs, &error) != STATUS_OK)
         return exit_with(EXIT_CONFIG, error.text);
     enum status status = all_predict(all, own->n_jobs);
     if (status != STATUS_OK)
         return exit_fail(EXIT_FAILURE, "a row was not predicted: %s", status_name(status));
-    return write_all(outputs, all);
+    return bench_rows_write_all(outputs, all);
 }
 
 int rows_command(int argc, char **argv) {
@@ -156,7 +157,8 @@ int rows_command(int argc, char **argv) {
     struct error error;
     args_parse(&args, argc, argv, &own);
     if (own.fits)
-        return print_fits(&error) == STATUS_OK ? EXIT_SUCCESS : exit_with(EXIT_FAILURE, error.text);
+        return bench_rows_print_fits(&error) == STATUS_OK ? EXIT_SUCCESS
+                                                          : exit_with(EXIT_FAILURE, error.text);
     if (all_init(&all, own.table, own.system, &error) != STATUS_OK)
         return exit_with(EXIT_CONFIG, error.text);
     int code = rows_run(&own, &all, outputs);

@@ -49,8 +49,8 @@ static void runner_fail(struct runner *runner, enum status status, const char *w
     loop_stop(runner->loop);
 }
 
-static void release_connection(struct runner *runner, struct bench_connection *connection,
-                               uint32_t index) {
+static void bench_runner_release_connection(struct runner *runner,
+                                            struct bench_connection *connection, uint32_t index) {
     connection->request = NO_REQUEST;
     connection->next_free = runner->free_connections[connection->url];
     runner->free_connections[connection->url] = index;
@@ -58,7 +58,7 @@ static void release_connection(struct runner *runner, struct bench_connection *c
 
 /* Keeps what the first failure said. It may quote bytes of an answer: those that are no plain text
  * become '?', or a terminal would obey them. */
-static void note_error(struct runner *runner, const struct error *error) {
+static void bench_runner_note_error(struct runner *runner, const struct error *error) {
     if (runner->first_error.text[0])
         return;
     runner->first_error = *error;
@@ -67,7 +67,7 @@ static void note_error(struct runner *runner, const struct error *error) {
             *at = '?';
 }
 
-static void on_event(void *user, const struct event *told, const struct error *error) {
+static void bench_runner_on_event(void *user, const struct event *told, const struct error *error) {
     struct bench_connection *connection = user;
     struct runner *runner = connection->runner;
     struct event event = *told;
@@ -76,15 +76,17 @@ static void on_event(void *user, const struct event *told, const struct error *e
     event.request = connection->request;
     if (event.kind == EVENT_END) {
         if (error)
-            note_error(runner, error);
-        release_connection(runner, connection, runner->connection_of[connection->request]);
+            bench_runner_note_error(runner, error);
+        bench_runner_release_connection(runner, connection,
+                                        runner->connection_of[connection->request]);
         loop_kick_add(runner->loop, &runner->kick);
     }
     if (level_event(runner->level, &event) != STATUS_OK)
         runner_fail(runner, STATUS_NOMEM, "out of memory for what came");
 }
 
-static enum status add_connection(struct runner *runner, uint32_t url, uint32_t *index) {
+static enum status bench_runner_add_connection(struct runner *runner, uint32_t url,
+                                               uint32_t *index) {
     if (runner->n_connections == runner->size) {
         uint32_t size = runner->size ? 2 * runner->size : 64;
         struct bench_connection **grown =
@@ -103,19 +105,20 @@ static enum status add_connection(struct runner *runner, uint32_t url, uint32_t 
                                  .form = &runner->spec.form};
     *connection =
         (struct bench_connection){.runner = runner, .url = url, .wire = wire_find(target.text)};
-    enum status status = connection->wire->open(runner->loop, &target, on_event, connection,
-                                                &connection->link, runner->error);
+    enum status status = connection->wire->open(runner->loop, &target, bench_runner_on_event,
+                                                connection, &connection->link, runner->error);
     if (status != STATUS_OK) {
         free(connection);
         return status;
     }
     runner->connections[runner->n_connections] = connection;
     *index = runner->n_connections;
-    release_connection(runner, connection, runner->n_connections++);
+    bench_runner_release_connection(runner, connection, runner->n_connections++);
     return STATUS_OK;
 }
 
-static enum status find_connection(struct runner *runner, uint32_t request, uint32_t *index) {
+static enum status bench_runner_find_connection(struct runner *runner, uint32_t request,
+                                                uint32_t *index) {
     if (request >= runner->n_connection_of) {
         uint32_t n = request + 1024 + request / 2;
         uint32_t *grown = realloc(runner->connection_of, n * sizeof *grown);
@@ -126,12 +129,12 @@ static enum status find_connection(struct runner *runner, uint32_t request, uint
     }
     uint32_t url = runner->next_url++ % runner->spec.n_urls;
     *index = runner->free_connections[url];
-    return *index == NO_REQUEST ? add_connection(runner, url, index) : STATUS_OK;
+    return *index == NO_REQUEST ? bench_runner_add_connection(runner, url, index) : STATUS_OK;
 }
 
-static enum status send_request(struct runner *runner, uint32_t request) {
+static enum status bench_runner_send_request(struct runner *runner, uint32_t request) {
     uint32_t index;
-    TRY(find_connection(runner, request, &index));
+    TRY(bench_runner_find_connection(runner, request, &index));
     struct bench_connection *connection = runner->connections[index];
     runner->free_connections[connection->url] = connection->next_free;
     runner->connection_of[request] = index;
@@ -146,7 +149,7 @@ static enum status send_request(struct runner *runner, uint32_t request) {
     return STATUS_OK;
 }
 
-static void cancel_request(struct runner *runner, uint32_t request) {
+static void bench_runner_cancel_request(struct runner *runner, uint32_t request) {
     uint32_t index = runner->connection_of[request];
     struct bench_connection *connection = runner->connections[index];
     const struct record *record = &runner->level->records[request];
@@ -154,11 +157,11 @@ static void cancel_request(struct runner *runner, uint32_t request) {
         (void)error_set(&runner->first_error, STATUS_TIMEOUT, "%s: request %u was given up",
                         fault_name(record->fault), request);
     connection->wire->cancel(connection->link);
-    release_connection(runner, connection, index);
+    bench_runner_release_connection(runner, connection, index);
 }
 
 /* Does what the level wants done now; after SENDS_A_TURN answers are read before it goes on. */
-static void send_due(void *user) {
+static void bench_runner_send_due(void *user) {
     struct runner *runner = user;
     unsigned n_sent = 0;
     while (runner->level && runner->status == STATUS_OK) {
@@ -169,7 +172,7 @@ static void send_due(void *user) {
         }
         switch (action.kind) {
         case ACTION_SEND:
-            if (send_request(runner, action.request) != STATUS_OK) {
+            if (bench_runner_send_request(runner, action.request) != STATUS_OK) {
                 runner->status = STATUS_NOMEM;
                 loop_stop(runner->loop);
             }
@@ -179,7 +182,7 @@ static void send_due(void *user) {
             }
             break;
         case ACTION_CANCEL:
-            cancel_request(runner, action.request);
+            bench_runner_cancel_request(runner, action.request);
             break;
         case ACTION_WAIT:
             loop_timer_at(runner->timer, action.at_ns);
@@ -191,7 +194,7 @@ static void send_due(void *user) {
     }
 }
 
-static void on_timer(void *user) {
+static void bench_runner_on_timer(void *user) {
     struct runner *runner = user;
     uint64_t now_ns = clock_now_ns();
     struct loop_turn_max turn = loop_turn_max(runner->loop, now_ns);
@@ -200,10 +203,10 @@ static void on_timer(void *user) {
         if (level_event(runner->level, &tick) != STATUS_OK)
             runner_fail(runner, STATUS_NOMEM, "out of memory for a tick");
     }
-    send_due(runner);
+    bench_runner_send_due(runner);
 }
 
-static void on_signal(void *user, unsigned signal) {
+static void bench_runner_on_signal(void *user, unsigned signal) {
     struct runner *runner = user;
     (void)signal;
     runner->is_stopped = true;
@@ -214,7 +217,7 @@ static void on_signal(void *user, unsigned signal) {
     }
 }
 
-static void on_progress(void *user) {
+static void bench_runner_on_progress(void *user) {
     struct runner *runner = user;
     const struct level *level = runner->level;
     bool terminal = isatty(STDERR_FILENO);
@@ -293,16 +296,18 @@ void runner_free(struct runner *runner) {
     free(runner);
 }
 
-static enum status open_loop(struct runner *runner) {
+static enum status bench_runner_open_loop(struct runner *runner) {
     TRY(loop_new(&runner->loop));
-    TRY(loop_timer_new(runner->loop, on_timer, runner, &runner->timer));
-    TRY(loop_timer_new(runner->loop, on_progress, runner, &runner->progress));
-    TRY(loop_signal_new(runner->loop, SIGINT, on_signal, runner, &runner->signals[0]));
-    TRY(loop_signal_new(runner->loop, SIGTERM, on_signal, runner, &runner->signals[1]));
+    TRY(loop_timer_new(runner->loop, bench_runner_on_timer, runner, &runner->timer));
+    TRY(loop_timer_new(runner->loop, bench_runner_on_progress, runner, &runner->progress));
+    TRY(loop_signal_new(runner->loop, SIGINT, bench_runner_on_signal, runner, &runner->signals[0]));
+    TRY(loop_signal_new(runner->loop, SIGTERM, bench_runner_on_signal, runner,
+                        &runner->signals[1]));
     struct sigaction hangup;
     if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler == SIG_IGN)
         return STATUS_OK; /* nohup: it runs on */
-    return loop_signal_new(runner->loop, SIGHUP, on_signal, runner, &runner->signals[2]);
+    return loop_signal_new(runner->loop, SIGHUP, bench_runner_on_signal, runner,
+                           &runner->signals[2]);
 }
 
 enum status runner_new(const struct runner_spec *spec, struct runner **runner,
@@ -316,9 +321,9 @@ enum status runner_new(const struct runner_spec *spec, struct runner **runner,
         return error_set(error, STATUS_NOMEM, "out of memory");
     made->spec = *spec;
     buf_init(&made->body, 0);
-    loop_kick_init(&made->kick, send_due, made);
+    loop_kick_init(&made->kick, bench_runner_send_due, made);
     made->free_connections = malloc(spec->n_urls * sizeof *made->free_connections);
-    enum status status = made->free_connections ? open_loop(made) : STATUS_NOMEM;
+    enum status status = made->free_connections ? bench_runner_open_loop(made) : STATUS_NOMEM;
     if (status != STATUS_OK) {
         runner_free(made);
         return error_set(error, status, "no event loop");

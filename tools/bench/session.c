@@ -15,8 +15,8 @@
 
 #define METRICS_MAX (8u << 20)
 
-static enum status find_model(struct session *session, const struct http_url *url,
-                              struct error *error) {
+static enum status bench_session_find_model(struct session *session, const struct http_url *url,
+                                            struct error *error) {
     const struct bench_options *options = session->options;
     const struct http_ask ask = {"GET", "/v1/models", .api_key = options->api_key};
     json_t *root = NULL;
@@ -36,7 +36,7 @@ static enum status find_model(struct session *session, const struct http_url *ur
                            options->targets[0], code);
 }
 
-static struct ask_form make_form(const struct session *session) {
+static struct ask_form bench_session_make_form(const struct session *session) {
     const struct bench_options *options = session->options;
     return (struct ask_form){.model = session->model,
                              .role = options->compat ? "system" : "user",
@@ -47,7 +47,7 @@ static struct ask_form make_form(const struct session *session) {
                              .native = options->native};
 }
 
-static void note_environment(struct session *session, const struct http_url *url) {
+static void bench_session_note_environment(struct session *session, const struct http_url *url) {
     struct buf *out = &session->environment, version;
     struct utsname host;
     struct error error;
@@ -78,11 +78,11 @@ static void note_environment(struct session *session, const struct http_url *url
     buf_fini(&version);
 }
 
-static enum status learn_lengths(struct session *session, struct error *error) {
+static enum status bench_session_learn_lengths(struct session *session, struct error *error) {
     const struct bench_options *options = session->options;
     struct counter_spec by = {.url = &session->urls[0],
                               .api_key = options->api_key,
-                              .form = make_form(session),
+                              .form = bench_session_make_form(session),
                               .tokenizer = options->tokenizer_path,
                               .timeout_s = options->timeout_s};
     return lengths_learn(&by, session->texts, session->n_texts, &session->workload,
@@ -101,7 +101,7 @@ static const struct {
 };
 
 /* Before the first request: a run is long, and what is wrong with its files shows now. */
-static enum status open_files(struct session *session, struct error *error) {
+static enum status bench_session_open_files(struct session *session, struct error *error) {
     const struct bench_options *options = session->options;
     for (unsigned i = 0; i < OUTPUTS_N; i++) {
         const char *path;
@@ -114,19 +114,19 @@ static enum status open_files(struct session *session, struct error *error) {
                : STATUS_OK;
 }
 
-static enum status open_all(struct session *session, struct error *error) {
+static enum status bench_session_open_all(struct session *session, struct error *error) {
     const struct bench_options *options = session->options;
     for (uint32_t i = 0; i < options->n_urls; i++)
         TRY(http_url_open(options->targets[i], &options->trust, &session->urls[i], error));
     const struct http_url *url = &session->urls[0];
-    TRY(find_model(session, url, error));
-    TRY(learn_lengths(session, error));
-    note_environment(session, url);
+    TRY(bench_session_find_model(session, url, error));
+    TRY(bench_session_learn_lengths(session, error));
+    bench_session_note_environment(session, url);
     struct runner_spec spec = {.targets = options->targets,
                                .urls = session->urls,
                                .n_urls = options->n_urls,
                                .api_key = options->api_key,
-                               .form = make_form(session),
+                               .form = bench_session_make_form(session),
                                .workload = &session->workload,
                                .is_quiet = options->is_quiet};
     return runner_new(&spec, &session->runner, error);
@@ -158,8 +158,8 @@ int session_run(const struct bench_options *options,
     struct error error;
     bool slo_held = false;
     buf_init(&session.environment, 0);
-    bool is_ready = open_files(&session, &error) == STATUS_OK;
-    enum status status = is_ready ? open_all(&session, &error) : STATUS_INVALID;
+    bool is_ready = bench_session_open_files(&session, &error) == STATUS_OK;
+    enum status status = is_ready ? bench_session_open_all(&session, &error) : STATUS_INVALID;
     if (status == STATUS_OK)
         status = run(&session, user, &slo_held, &error);
     session_close(&session);
@@ -168,12 +168,12 @@ int session_run(const struct bench_options *options,
     return session.has_lost ? 1 : slo_held ? 0 : 2;
 }
 
-static uint64_t to_ns(double s) {
+static uint64_t bench_session_to_ns(double s) {
     return (uint64_t)(s * (double)NS_PER_S);
 }
 
 /* The sum of a metric's values over its labels, in Prometheus' text format. */
-static double sum_of(const char *text, const char *name) {
+static double bench_session_sum_of(const char *text, const char *name) {
     size_t n = strlen(name);
     double sum = 0;
     for (const char *line = text; line; line = strchr(line, '\n')) {
@@ -190,7 +190,7 @@ static double sum_of(const char *text, const char *name) {
 
 /* Requests that the servers put back for lack of KV blocks since they began, all together, as vLLM
  * and our router count them; 0 where nobody counts. */
-static uint64_t count_preempted(const struct session *session) {
+static uint64_t bench_session_count_preempted(const struct session *session) {
     const struct bench_options *options = session->options;
     const struct http_ask ask = {"GET", "/metrics", .api_key = options->api_key};
     double sum = 0;
@@ -202,20 +202,21 @@ static uint64_t count_preempted(const struct session *session) {
         if (http_fetch(&session->urls[i], &ask, options->timeout_s, &code, &answer, &error) ==
                 STATUS_OK &&
             code == 200 && answer.data)
-            sum += sum_of(answer.data, "vllm:num_preemptions_total");
+            sum += bench_session_sum_of(answer.data, "vllm:num_preemptions_total");
         buf_fini(&answer);
     }
     return sum > 0 ? (uint64_t)sum : 0;
 }
 
 /* A file that cannot be written ends no run: the rest of it goes where it was asked for. */
-static void note_loss(struct session *session, enum status status, const struct error *error) {
+static void bench_session_note_loss(struct session *session, enum status status,
+                                    const struct error *error) {
     if (status != STATUS_OK)
         (void)exit_with(1, error->text);
     session->has_lost |= status != STATUS_OK;
 }
 
-static void write_records(struct session *session, const struct level *level) {
+static void bench_session_write_records(struct session *session, const struct level *level) {
     struct buf lines;
     struct error error;
     if (!session->records.path)
@@ -223,7 +224,7 @@ static void write_records(struct session *session, const struct level *level) {
     buf_init(&lines, 0);
     tables_records(level, &lines);
     enum status status = output_write(&session->records, &lines, &error);
-    note_loss(session, status, &error);
+    bench_session_note_loss(session, status, &error);
     buf_fini(&lines);
     if (status != STATUS_OK)
         output_close(&session->records);
@@ -234,21 +235,21 @@ enum status session_level(struct session *session, struct level_spec *spec, stru
     const struct bench_options *options = session->options;
     if (runner_is_stopped(session->runner))
         return error_set(error, STATUS_CLOSED, "interrupted");
-    spec->timeout_ns = to_ns(options->timeout_s);
-    spec->silence_ns = to_ns(options->silence_s);
-    spec->drain_ns = to_ns(options->drain_s);
+    spec->timeout_ns = bench_session_to_ns(options->timeout_s);
+    spec->silence_ns = bench_session_to_ns(options->silence_s);
+    spec->drain_ns = bench_session_to_ns(options->drain_s);
     spec->serial = session->serial;
-    uint64_t n_before = count_preempted(session);
+    uint64_t n_before = bench_session_count_preempted(session);
     TRY(runner_level(session->runner, spec, level, error));
-    uint64_t n_after = count_preempted(session);
+    uint64_t n_after = bench_session_count_preempted(session);
     level->n_preempted = n_after > n_before ? n_after - n_before : 0;
     session->serial += level->n_records;
-    write_records(session, level);
+    bench_session_write_records(session, level);
     return STATUS_OK;
 }
 
-static enum status write_reports(struct session *session, const struct table_set *set,
-                                 struct buf *text, struct error *error) {
+static enum status bench_session_write_reports(struct session *session, const struct table_set *set,
+                                               struct buf *text, struct error *error) {
     bool is_said = false;
     for (unsigned i = 0; i < OUTPUTS_N; i++) {
         struct output *output = &session->outputs[i];
@@ -256,7 +257,7 @@ static enum status write_reports(struct session *session, const struct table_set
             continue;
         is_said |= strcmp(output->path, "-") == 0;
         kinds[i].make(set, text);
-        note_loss(session, output_write(output, text, error), error);
+        bench_session_note_loss(session, output_write(output, text, error), error);
     }
     if (is_said)
         return STATUS_OK;
@@ -271,7 +272,7 @@ enum status session_report(struct session *session, struct table_set *set, struc
     set->first_error = runner_first_error(session->runner);
     set->compat = session->options->compat;
     buf_init(&text, 0);
-    enum status status = write_reports(session, set, &text, error);
+    enum status status = bench_session_write_reports(session, set, &text, error);
     buf_fini(&text);
     TRY(status);
     for (uint32_t i = 0; i < set->n_rows; i++)

@@ -18,8 +18,8 @@ struct sweep {
     uint32_t n_rows;
 };
 
-static enum status run_level(struct sweep *sweep, const struct schedule_spec *schedule,
-                             const char *label, struct error *error) {
+static enum status bench_sweep_run_level(struct sweep *sweep, const struct schedule_spec *schedule,
+                                         const char *label, struct error *error) {
     const struct bench_options *options = sweep->session->options;
     struct row *row = &sweep->rows[sweep->n_rows];
     struct level_spec spec = {.schedule = *schedule,
@@ -42,14 +42,15 @@ static enum status run_level(struct sweep *sweep, const struct schedule_spec *sc
 }
 
 /* The rates between: of the compatible columns in compat mode, else of the honest ones. */
-static double rate_of(const struct sweep *sweep, uint32_t row) {
+static double bench_sweep_rate_of(const struct sweep *sweep, uint32_t row) {
     const struct row *at = &sweep->rows[row];
     return sweep->session->options->compat ? at->sweep.requests_per_s : at->figures.requests_per_s;
 }
 
-static enum status run_rates(struct sweep *sweep, struct schedule_spec spec, struct error *error) {
+static enum status bench_sweep_run_rates(struct sweep *sweep, struct schedule_spec spec,
+                                         struct error *error) {
     const struct bench_options *options = sweep->session->options;
-    double low = rate_of(sweep, 0), high = rate_of(sweep, 1);
+    double low = bench_sweep_rate_of(sweep, 0), high = bench_sweep_rate_of(sweep, 1);
     uint32_t n = options->compat ? COMPAT_LEVELS : options->n_levels;
     spec.profile = options->is_poisson ? PROFILE_POISSON : PROFILE_CONSTANT;
     spec.concurrency = options->compat ? options->concurrency : STREAMS_MAX;
@@ -62,18 +63,18 @@ static enum status run_rates(struct sweep *sweep, struct schedule_spec spec, str
             return error_set(error, STATUS_CORRUPT,
                              "no request was completed in the first two levels: no rate to go on");
         snprintf(label, sizeof label, "%s@%.2f", profile_name(spec.profile), spec.rate);
-        TRY(run_level(sweep, &spec, label, error));
+        TRY(bench_sweep_run_level(sweep, &spec, label, error));
     }
     return STATUS_OK;
 }
 
-static enum status run_all(struct sweep *sweep, struct error *error) {
+static enum status bench_sweep_run_all(struct sweep *sweep, struct error *error) {
     const struct bench_options *options = sweep->session->options;
     char label[LEVEL_LABEL_MAX] = "throughput";
     struct schedule_spec spec = {.profile = PROFILE_SYNCHRONOUS,
                                  .concurrency = 1,
                                  .duration_ns = (uint64_t)(options->duration_s * (double)NS_PER_S)};
-    TRY(run_level(sweep, &spec, "synchronous", error));
+    TRY(bench_sweep_run_level(sweep, &spec, "synchronous", error));
     uint32_t n_sync = sweep->rows[0].figures.n_ok;
     spec.profile = PROFILE_THROUGHPUT;
     spec.concurrency = options->concurrency;
@@ -81,12 +82,12 @@ static enum status run_all(struct sweep *sweep, struct error *error) {
         spec.n_requests = COMPAT_BURST * (n_sync ? n_sync : 1);
     else
         snprintf(label, sizeof label, "throughput@%u", options->concurrency);
-    TRY(run_level(sweep, &spec, label, error));
-    return run_rates(sweep, spec, error);
+    TRY(bench_sweep_run_level(sweep, &spec, label, error));
+    return bench_sweep_run_rates(sweep, spec, error);
 }
 
 /* The knee among the levels with a rate, as a row's number. */
-static int find_knee(const struct sweep *sweep) {
+static int bench_sweep_find_knee(const struct sweep *sweep) {
     struct figures *figures = calloc(sweep->n_rows, sizeof *figures);
     double *rates = calloc(sweep->n_rows, sizeof *rates);
     int knee = -1;
@@ -102,7 +103,7 @@ static int find_knee(const struct sweep *sweep) {
     return knee < 0 ? -1 : knee + 2;
 }
 
-static enum status report(struct sweep *sweep, bool *slo_held, struct error *error) {
+static enum status bench_sweep_report(struct sweep *sweep, bool *slo_held, struct error *error) {
     const struct bench_options *options = sweep->session->options;
     char title[600];
     snprintf(title, sizeof title, "sweep: %s, model %s, %u prompt and %u output tokens, %.0f s",
@@ -111,7 +112,7 @@ static enum status report(struct sweep *sweep, bool *slo_held, struct error *err
     struct table_set set = {.table = TABLE_SWEEP,
                             .rows = sweep->rows,
                             .n_rows = sweep->n_rows,
-                            .knee = find_knee(sweep),
+                            .knee = bench_sweep_find_knee(sweep),
                             .title = title};
     /* An SLO holds when some rate of the sweep holds it. */
     for (uint32_t i = 0; i < sweep->n_rows; i++)
@@ -126,11 +127,11 @@ static enum status sweep_run(struct session *session, const void *user, bool *sl
     sweep.rows = calloc(session->options->n_levels + COMPAT_LEVELS + 2, sizeof *sweep.rows);
     if (!sweep.rows)
         return error_set(error, STATUS_NOMEM, "out of memory");
-    enum status status = run_all(&sweep, error);
+    enum status status = bench_sweep_run_all(&sweep, error);
     if (status == STATUS_CLOSED && sweep.n_rows > 0)
         status = STATUS_OK; /* broken off: what is whole is shown */
     if (status == STATUS_OK)
-        status = report(&sweep, slo_held, error);
+        status = bench_sweep_report(&sweep, slo_held, error);
     free(sweep.rows);
     return status;
 }

@@ -21,7 +21,7 @@ void texts_free(char **texts, uint32_t n_texts) {
 }
 
 /* Of a pipe, too; a byte order mark at its begin is left out. The caller ends *all. */
-static enum status read_whole(const char *path, struct buf *all, struct error *error) {
+static enum status bench_texts_read_whole(const char *path, struct buf *all, struct error *error) {
     char bytes[65536];
     FILE *file = fopen(path, "r");
     buf_init(all, 0);
@@ -40,15 +40,16 @@ static enum status read_whole(const char *path, struct buf *all, struct error *e
 }
 
 /* What ends at the first NUL would be read as if that were all. */
-static enum status check_text(const char *path, const struct buf *all, struct error *error) {
+static enum status bench_texts_check_text(const char *path, const struct buf *all,
+                                          struct error *error) {
     return strlen(all->data) == all->n
                ? STATUS_OK
                : error_set(error, STATUS_INVALID, "%s: not text: it contains NUL bytes", path);
 }
 
-static enum status read_plain(const char *path, struct buf *all, char ***texts, uint32_t *n_texts,
-                              struct error *error) {
-    TRY(check_text(path, all, error));
+static enum status bench_texts_read_plain(const char *path, struct buf *all, char ***texts,
+                                          uint32_t *n_texts, struct error *error) {
+    TRY(bench_texts_check_text(path, all, error));
     if (!all->data[strspn(all->data, " \t\r\n")])
         return error_set(error, STATUS_INVALID, "%s: contains no words", path);
     char **made = malloc(sizeof *made);
@@ -65,11 +66,12 @@ static enum status read_plain(const char *path, struct buf *all, char ***texts, 
 
 enum status texts_read(const char *path, char ***texts, uint32_t *n_texts, struct error *error) {
     struct buf all;
-    enum status status = read_whole(path, &all, error);
+    enum status status = bench_texts_read_whole(path, &all, error);
     struct span text = {all.data, all.n};
     if (status == STATUS_OK)
-        status = conversations_begin(text) ? conversations_read(path, text, texts, n_texts, error)
-                                           : read_plain(path, &all, texts, n_texts, error);
+        status = conversations_begin(text)
+                     ? conversations_read(path, text, texts, n_texts, error)
+                     : bench_texts_read_plain(path, &all, texts, n_texts, error);
     buf_fini(&all);
     return status;
 }
@@ -82,7 +84,7 @@ void trace_free(struct trace_line *lines, uint32_t n_lines) {
 
 /* The ids, where the line has some. As many as cover the prompt are wanted: with fewer, what a
  * replay shares would not be what the trace shared. */
-static enum status read_hash_ids(const json_t *ids, struct trace_line *line) {
+static enum status bench_texts_read_hash_ids(const json_t *ids, struct trace_line *line) {
     size_t n = json_array_size(ids);
     uint32_t n_wanted = (line->n_prompt + TRACE_BLOCK_TOKENS - 1) / TRACE_BLOCK_TOKENS;
     if (!ids)
@@ -102,8 +104,8 @@ static enum status read_hash_ids(const json_t *ids, struct trace_line *line) {
 }
 
 /* *line is left for trace_free() also on failure. */
-static enum status read_trace_line(const char *path, uint32_t number, const char *text,
-                                   struct trace_line *line, struct error *error) {
+static enum status bench_texts_read_trace_line(const char *path, uint32_t number, const char *text,
+                                               struct trace_line *line, struct error *error) {
     json_error_t problem;
     json_t *root = json_read(text, strlen(text), 0, &problem);
     *line = (struct trace_line){0};
@@ -124,7 +126,7 @@ static enum status read_trace_line(const char *path, uint32_t number, const char
         line->at_ns = (uint64_t)(at_ms * (double)NS_PER_MS);
         line->n_prompt = (uint32_t)n_input;
         line->n_output = (uint32_t)n_output;
-        status = read_hash_ids(json_object_get(root, "hash_ids"), line);
+        status = bench_texts_read_hash_ids(json_object_get(root, "hash_ids"), line);
     }
     json_decref(root);
     if (!is_good)
@@ -146,9 +148,9 @@ enum status trace_read(const char *path, struct trace_line **lines, uint32_t *n_
     struct buf all;
     struct trace_line *made = NULL;
     uint32_t n = 0, size = 0, number = 0;
-    enum status status = read_whole(path, &all, error);
+    enum status status = bench_texts_read_whole(path, &all, error);
     if (status == STATUS_OK)
-        status = check_text(path, &all, error);
+        status = bench_texts_check_text(path, &all, error);
     for (char *line, *next = all.data; status == STATUS_OK && (line = strsep(&next, "\n"));) {
         number++;
         if (!line[strspn(line, " \t\r")])
@@ -163,7 +165,7 @@ enum status trace_read(const char *path, struct trace_line **lines, uint32_t *n_
             }
             made = grown;
         }
-        status = read_trace_line(path, number, line, &made[n], error);
+        status = bench_texts_read_trace_line(path, number, line, &made[n], error);
         if (status == STATUS_OK && n > 0 && made[n].at_ns < made[n - 1].at_ns)
             status = error_set(error, STATUS_INVALID, "%s: line %u: earlier than the line before",
                                path, number);

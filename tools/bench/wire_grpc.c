@@ -30,11 +30,11 @@ static void wire_grpc_tell(struct wire_link *link, struct event event) {
 
 /* --- what comes ---------------------------------------------------------------------------------- */
 
-static void on_bytes(void *user) {
+static void bench_grpc_on_bytes(void *user) {
     wire_grpc_tell(user, (struct event){.kind = EVENT_HEARD});
 }
 
-static enum finish finish_of(const response *from) {
+static enum finish bench_grpc_finish_of(const response *from) {
     if (!from->_finish_reason_case)
         return FINISH_NONE;
     const char *word = from->finish_reason.data ? (const char *)from->finish_reason.data : "";
@@ -44,14 +44,14 @@ static enum finish finish_of(const response *from) {
                                                     : FINISH_OTHER;
 }
 
-static struct event chunk_of(const response *from) {
+static struct event bench_grpc_chunk_of(const response *from) {
     bool has_text = from->text.len > 0 || from->n_token_ids > 0;
     return (struct event){.kind = EVENT_CHUNK,
                           .chunk = has_text ? CHUNK_TEXT : CHUNK_BARE,
-                          .finish = finish_of(from)};
+                          .finish = bench_grpc_finish_of(from)};
 }
 
-static struct event usage_of(const Tandem__V1__Usage *from) {
+static struct event bench_grpc_usage_of(const Tandem__V1__Usage *from) {
     return (struct event){.kind = EVENT_USAGE,
                           .n_prompt = from->prompt_tokens,
                           .n_output = from->completion_tokens,
@@ -63,7 +63,7 @@ static void wire_grpc_take(struct wire_link *link, const struct event *chunk,
                            const Tandem__V1__Usage *usage) {
     struct event counted = {0};
     if (usage) /* before the chunk: telling it may end the call and what it lies in */
-        counted = usage_of(usage);
+        counted = bench_grpc_usage_of(usage);
     uint32_t n = link->n_messages;
     if (chunk)
         wire_grpc_tell(link, *chunk);
@@ -71,7 +71,7 @@ static void wire_grpc_take(struct wire_link *link, const struct event *chunk,
         wire_grpc_tell(link, counted);
 }
 
-static void on_message(void *user, const uint8_t *bytes, size_t n) {
+static void bench_grpc_on_message(void *user, const uint8_t *bytes, size_t n) {
     struct wire_link *link = user;
     bool streams = link->target.form->stream;
     ProtobufCMessage *message =
@@ -92,12 +92,12 @@ static void on_message(void *user, const uint8_t *bytes, size_t n) {
     }
     struct event chunk = {0};
     if (one)
-        chunk = chunk_of(one);
+        chunk = bench_grpc_chunk_of(one);
     wire_grpc_take(link, one ? &chunk : NULL, usage);
     protobuf_c_message_free_unpacked(message, NULL);
 }
 
-static enum fault judge(const struct wire_link *link, const struct grpc_end *end) {
+static enum fault bench_grpc_judge(const struct wire_link *link, const struct grpc_end *end) {
     if (end->status == STATUS_CORRUPT)
         return FAULT_MALFORMED;
     if (end->status == STATUS_IO && link->target.url->is_tls)
@@ -111,12 +111,12 @@ static enum fault judge(const struct wire_link *link, const struct grpc_end *end
     return link->fault;
 }
 
-static void on_end(void *user, const struct grpc_end *end) {
+static void bench_grpc_on_end(void *user, const struct grpc_end *end) {
     struct wire_link *link = user;
     struct event event = {.kind = EVENT_END,
                           .at_ns = clock_now_ns(),
                           .http_status = end->http_status,
-                          .fault = judge(link, end)};
+                          .fault = bench_grpc_judge(link, end)};
     struct error said;
     (void)error_set(&said, STATUS_CORRUPT, "%s: HTTP status %d, grpc-status %d: %s",
                     fault_name(event.fault), end->http_status, end->grpc_status, end->text);
@@ -125,7 +125,7 @@ static void on_end(void *user, const struct grpc_end *end) {
 
 /* --- what is asked -------------------------------------------------------------------------------- */
 
-static ProtobufCBinaryData text_of(const json_t *json) {
+static ProtobufCBinaryData bench_grpc_text_of(const json_t *json) {
     return (ProtobufCBinaryData){json_string_length(json),
                                  (uint8_t *)(uintptr_t)json_string_value(json)};
 }
@@ -142,12 +142,12 @@ struct wire_grpc_packing {
     Tandem__V1__TokenIds ids;
 };
 
-static bool read_prompt(struct wire_grpc_packing *to, const json_t *root) {
+static bool bench_grpc_read_prompt(struct wire_grpc_packing *to, const json_t *root) {
     const json_t *prompt = json_object_get(root, "prompt");
     const json_t *message = json_array_get(json_object_get(root, "messages"), 0);
     if (json_is_string(prompt)) {
         to->request.input_case = TANDEM__V1__GENERATE_REQUEST__INPUT_TEXT;
-        to->request.text = text_of(prompt);
+        to->request.text = bench_grpc_text_of(prompt);
     } else if (prompt) {
         size_t n = json_array_size(prompt);
         to->ids.ids = malloc((n ? n : 1) * sizeof *to->ids.ids);
@@ -158,9 +158,9 @@ static bool read_prompt(struct wire_grpc_packing *to, const json_t *root) {
         to->request.input_case = TANDEM__V1__GENERATE_REQUEST__INPUT_TOKEN_IDS;
         to->request.token_ids = &to->ids;
     } else {
-        to->message.role = text_of(json_object_get(message, "role"));
+        to->message.role = bench_grpc_text_of(json_object_get(message, "role"));
         to->message._content_case = TANDEM__V1__MESSAGE___CONTENT_CONTENT;
-        to->message.content = text_of(json_object_get(message, "content"));
+        to->message.content = bench_grpc_text_of(json_object_get(message, "content"));
         to->messages[0] = &to->message;
         to->chat.messages = to->messages;
         to->chat.n_messages = 1;
@@ -180,8 +180,8 @@ static uint8_t *wire_grpc_pack(const char *body, size_t n, size_t *n_packed) {
     json_t *root = json_loadb(body, n, 0, NULL);
     const json_t *temperature = json_object_get(root, "temperature");
     uint8_t *packed = NULL;
-    if (root && read_prompt(&to, root)) {
-        to.request.model = text_of(json_object_get(root, "model"));
+    if (root && bench_grpc_read_prompt(&to, root)) {
+        to.request.model = bench_grpc_text_of(json_object_get(root, "model"));
         SET(&to.request, MAX_TOKENS, max_tokens,
             (uint32_t)json_integer_value(json_object_get(root, "max_tokens")));
         if (temperature)
@@ -200,18 +200,19 @@ static uint8_t *wire_grpc_pack(const char *body, size_t n, size_t *n_packed) {
 
 /* --- the member ------------------------------------------------------------------------------------ */
 
-static void grpc_close(struct wire_link *link) {
+static void bench_grpc_close(struct wire_link *link) {
     if (!link)
         return;
     grpc_client_free(link->client);
     free(link);
 }
 
-static enum status grpc_open(struct loop *loop, const struct wire_target *target, wire_event_fn *fn,
-                             void *user, struct wire_link **link, struct error *error) {
+static enum status bench_grpc_open(struct loop *loop, const struct wire_target *target,
+                                   wire_event_fn *fn, void *user, struct wire_link **link,
+                                   struct error *error) {
     struct wire_link *made = calloc(1, sizeof *made);
     if (!made || grpc_client_new(loop, target->url, &made->client) != STATUS_OK) {
-        grpc_close(made);
+        bench_grpc_close(made);
         return error_set(error, STATUS_NOMEM, "out of memory for a connection");
     }
     made->target = *target;
@@ -221,8 +222,9 @@ static enum status grpc_open(struct loop *loop, const struct wire_target *target
     return STATUS_OK;
 }
 
-static void grpc_send(struct wire_link *link, const char *body, size_t n) {
-    const struct grpc_events events = {on_bytes, on_message, on_end, link};
+static void bench_grpc_send(struct wire_link *link, const char *body, size_t n) {
+    const struct grpc_events events = {bench_grpc_on_bytes, bench_grpc_on_message,
+                                       bench_grpc_on_end, link};
     size_t n_packed = 0;
     uint8_t *packed = wire_grpc_pack(body, n, &n_packed);
     link->n_messages = 0;
@@ -230,7 +232,7 @@ static void grpc_send(struct wire_link *link, const char *body, size_t n) {
     if (!packed) {
         const struct grpc_end end = {
             .status = STATUS_NOMEM, .grpc_status = -1, .text = "no memory"};
-        on_end(link, &end);
+        bench_grpc_on_end(link, &end);
         return;
     }
     grpc_client_start(link->client,
@@ -240,10 +242,12 @@ static void grpc_send(struct wire_link *link, const char *body, size_t n) {
     free(packed);
 }
 
-static void grpc_cancel(struct wire_link *link) {
+static void bench_grpc_cancel(struct wire_link *link) {
     link->n_messages++; /* whoever is telling one's events stops */
     grpc_client_abort(link->client);
 }
 
-const struct wire wire_grpc = {
-    .open = grpc_open, .send = grpc_send, .cancel = grpc_cancel, .close = grpc_close};
+const struct wire wire_grpc = {.open = bench_grpc_open,
+                               .send = bench_grpc_send,
+                               .cancel = bench_grpc_cancel,
+                               .close = bench_grpc_close};

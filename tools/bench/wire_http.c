@@ -33,7 +33,7 @@ static void wire_http_tell(struct wire_link *link, struct event event) {
     link->fn(link->user, &event, NULL);
 }
 
-static void on_line(void *user, const char *data, size_t n) {
+static void bench_http_on_line(void *user, const char *data, size_t n) {
     struct wire_link *link = user;
     struct event events[2];
     enum fault fault;
@@ -48,12 +48,12 @@ static void on_line(void *user, const char *data, size_t n) {
 }
 
 /* Some servers keep a stream alive by events that say nothing. */
-static void on_event(void *user, const char *data, size_t n) {
+static void bench_http_on_event(void *user, const char *data, size_t n) {
     if (n > 0)
-        on_line(user, data, n);
+        bench_http_on_line(user, data, n);
 }
 
-static void on_body(void *user, const char *bytes, size_t n) {
+static void bench_http_on_body(void *user, const char *bytes, size_t n) {
     struct wire_link *link = user;
     link->has_heard = true;
     link->has_told = false;
@@ -71,7 +71,7 @@ static void on_body(void *user, const char *bytes, size_t n) {
 }
 
 /* What the transport's end means, given how far the answer came. */
-static enum fault judge(struct wire_link *link, enum status status, int http_status) {
+static enum fault bench_http_judge(struct wire_link *link, enum status status, int http_status) {
     if (status == STATUS_CORRUPT)
         return FAULT_MALFORMED;
     if (status != STATUS_OK && http_client_sent_ns(link->client) == 0)
@@ -88,24 +88,25 @@ static enum fault judge(struct wire_link *link, enum status status, int http_sta
 }
 
 /* An answer in one piece: its text came when it ended. */
-static void take_whole(struct wire_link *link) {
+static void bench_http_take_whole(struct wire_link *link) {
     buf_putc(&link->body, 0);
     size_t n = link->body.n - 1;
     while (n > 0 && (link->body.data[n - 1] == '\n' || link->body.data[n - 1] == '\r'))
         link->body.data[--n] = 0;
-    on_line(link, link->body.data, n);
+    bench_http_on_line(link, link->body.data, n);
 }
 
-static void on_end(void *user, enum status status, int http_status, const struct error *error) {
+static void bench_http_on_end(void *user, enum status status, int http_status,
+                              const struct error *error) {
     struct wire_link *link = user;
     link->at_ns = clock_now_ns();
     if (status == STATUS_OK && http_status == 200 && !link->target.form->stream &&
         buf_status(&link->body) == STATUS_OK)
-        take_whole(link);
+        bench_http_take_whole(link);
     struct event event = {.kind = EVENT_END,
                           .at_ns = link->at_ns,
                           .http_status = http_status,
-                          .fault = judge(link, status, http_status)};
+                          .fault = bench_http_judge(link, status, http_status)};
     struct error said = link->error;
     if (status != STATUS_OK)
         said = *error;
@@ -116,7 +117,7 @@ static void on_end(void *user, enum status status, int http_status, const struct
     link->fn(link->user, &event, event.fault ? &said : NULL);
 }
 
-static void http_close(struct wire_link *link) {
+static void bench_http_close(struct wire_link *link) {
     if (!link)
         return;
     http_client_free(link->client);
@@ -125,8 +126,9 @@ static void http_close(struct wire_link *link) {
     free(link);
 }
 
-static enum status http_open(struct loop *loop, const struct wire_target *target, wire_event_fn *fn,
-                             void *user, struct wire_link **link, struct error *error) {
+static enum status bench_http_open(struct loop *loop, const struct wire_target *target,
+                                   wire_event_fn *fn, void *user, struct wire_link **link,
+                                   struct error *error) {
     struct wire_link *made = calloc(1, sizeof *made);
     if (!made)
         return error_set(error, STATUS_NOMEM, "out of memory for a connection");
@@ -134,17 +136,17 @@ static enum status http_open(struct loop *loop, const struct wire_target *target
     made->fn = fn;
     made->user = user;
     buf_init(&made->body, BODY_MAX);
-    sse_client_init(&made->sse, on_event, made);
+    sse_client_init(&made->sse, bench_http_on_event, made);
     enum status status = http_client_new(loop, target->url, &made->client);
     if (status != STATUS_OK) {
-        http_close(made);
+        bench_http_close(made);
         return error_set(error, status, "out of memory for a connection");
     }
     *link = made;
     return STATUS_OK;
 }
 
-static void http_send(struct wire_link *link, const char *body, size_t n) {
+static void bench_http_send(struct wire_link *link, const char *body, size_t n) {
     struct http_ask ask = {.method = "POST",
                            .path = ask_path(link->target.form),
                            .api_key = link->target.api_key,
@@ -156,13 +158,15 @@ static void http_send(struct wire_link *link, const char *body, size_t n) {
     link->has_heard = false;
     buf_clear(&link->body);
     sse_client_reset(&link->sse);
-    struct http_events events = {on_body, on_end, link};
+    struct http_events events = {bench_http_on_body, bench_http_on_end, link};
     http_client_start(link->client, &ask, &events);
 }
 
-static void http_cancel(struct wire_link *link) {
+static void bench_http_cancel(struct wire_link *link) {
     http_client_abort(link->client);
 }
 
-const struct wire wire_http = {
-    .open = http_open, .send = http_send, .cancel = http_cancel, .close = http_close};
+const struct wire wire_http = {.open = bench_http_open,
+                               .send = bench_http_send,
+                               .cancel = bench_http_cancel,
+                               .close = bench_http_close};

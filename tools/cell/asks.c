@@ -19,7 +19,7 @@ void asks_fini(struct cell *cell) {
     free(cell->asked);
 }
 
-static enum status make_room(struct cell *cell, uint32_t request) {
+static enum status cell_asks_make_room(struct cell *cell, uint32_t request) {
     if (request < cell->size)
         return STATUS_OK;
     uint32_t size = 2 * request + 64;
@@ -33,12 +33,12 @@ static enum status make_room(struct cell *cell, uint32_t request) {
 }
 
 /* The prompts of those that are over: never while a router's own event is handled. */
-static void clean(struct cell *cell, uint32_t request) {
+static void cell_asks_clean(struct cell *cell, uint32_t request) {
     while (cell->n_over < request && cell->asked[cell->n_over].over)
         asks_forget(&cell->asked[cell->n_over++]);
 }
 
-static void draw(uint32_t *tokens, uint32_t n, uint64_t serial) {
+static void cell_asks_draw(uint32_t *tokens, uint32_t n, uint64_t serial) {
     struct random random = {.state = mix64(serial + 1)};
     for (uint32_t i = 0; i < n; i++)
         tokens[i] = (uint32_t)random_below(&random, CELL_VOCABULARY);
@@ -49,15 +49,15 @@ enum status cell_request(struct cell *cell, uint32_t router, uint32_t request,
     static const struct prefix_key key;
     struct node *node = &cell->nodes[router];
     uint32_t capacity = ask->n_prompt + ask->n_output + 1;
-    TRY(make_room(cell, request));
-    clean(cell, request);
+    TRY(cell_asks_make_room(cell, request));
+    cell_asks_clean(cell, request);
     struct asked *asked = &cell->asked[request];
     asked->router = router;
     asked->tokens = malloc(capacity * sizeof *asked->tokens);
     asked->hashes = malloc((ask->n_prompt / PREFIX_BLOCK_TOKENS + 1) * sizeof *asked->hashes);
     if (!asked->tokens || !asked->hashes)
         return STATUS_NOMEM;
-    draw(asked->tokens, ask->n_prompt, ask->serial);
+    cell_asks_draw(asked->tokens, ask->n_prompt, ask->serial);
     size_t n_hashes =
         prefix_hash_chain(&key, 0, PREFIX_START, asked->tokens, ask->n_prompt, asked->hashes);
     struct request_spec spec = {

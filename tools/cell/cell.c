@@ -8,26 +8,27 @@
 #define UP_NS     (5 * NS_PER_S) /* all have met by then */
 #define HANGUP_NS NS_PER_MS
 
-static uint64_t on_delay(void *context) {
+static uint64_t cell_on_delay(void *context) {
     struct cell *cell = context;
     return cell->spec.delay_ns;
 }
 
-static void on_leave(void *context, struct conn *conn, struct packet *packet) {
+static void cell_on_leave(void *context, struct conn *conn, struct packet *packet) {
     struct cell *cell = context;
     (void)conn;
     if (packet->type == MESSAGE_PEERS)
         cell->counts.peers_bytes += packet->n_head + packet->n_raw;
 }
 
-static bool on_arrive(void *context, const struct cell_event *event, const struct conn *conn,
-                      uint32_t d) {
+static bool cell_on_arrive(void *context, const struct cell_event *event, const struct conn *conn,
+                           uint32_t d) {
     struct cell *cell = context;
     struct node *node = &cell->nodes[conn->node[1 - d]];
     return node->router || !worker_node_holds(node, event);
 }
 
-static void on_deliver(void *context, struct conn *conn, uint32_t d, const struct packet *packet) {
+static void cell_on_deliver(void *context, struct conn *conn, uint32_t d,
+                            const struct packet *packet) {
     struct cell *cell = context;
     struct node *node = &cell->nodes[conn->node[1 - d]];
     struct frames frames = {.head = packet->bytes,
@@ -45,7 +46,7 @@ static void on_deliver(void *context, struct conn *conn, uint32_t d, const struc
         worker_node_message(node, conn, conn->link[1 - d], &message);
 }
 
-static void on_broken(void *context, uint32_t i, uint32_t link) {
+static void cell_on_broken(void *context, uint32_t i, uint32_t link) {
     struct cell *cell = context;
     struct node *node = &cell->nodes[i];
     if (node->router)
@@ -54,7 +55,7 @@ static void on_broken(void *context, uint32_t i, uint32_t link) {
         engine_link_lost(node->engine, cell->now_ns, link);
 }
 
-static void on_failure(void *context, const char *what) {
+static void cell_on_failure(void *context, const char *what) {
     struct cell *cell = context;
     (void)what;
     cell->failure = "the network failed";
@@ -69,12 +70,12 @@ static enum status cell_start(struct cell *cell) {
                             .bytes_s = cell->spec.kv_bytes_s,
                             .overtake = true};
     struct net_hooks hooks = {.context = cell,
-                              .delay_ns = on_delay,
-                              .leaves = on_leave,
-                              .arrives = on_arrive,
-                              .deliver = on_deliver,
-                              .broken = on_broken,
-                              .failed = on_failure};
+                              .delay_ns = cell_on_delay,
+                              .leaves = cell_on_leave,
+                              .arrives = cell_on_arrive,
+                              .deliver = cell_on_deliver,
+                              .broken = cell_on_broken,
+                              .failed = cell_on_failure};
     TRY(net_init(&cell->net, &spec, &hooks, &cell->heap, &cell->now_ns, &cell->serial));
     TRY(codec_init(&cell->reader));
     for (uint32_t i = 0; i < n_routers; i++)
@@ -85,7 +86,7 @@ static enum status cell_start(struct cell *cell) {
     return STATUS_OK;
 }
 
-static void handle(struct cell *cell, const struct cell_event *event) {
+static void cell_handle(struct cell *cell, const struct cell_event *event) {
     struct node *node = &cell->nodes[event->node];
     cell->now_ns = event->at_ns;
     cell->counts.n_events++;
@@ -101,7 +102,7 @@ static void handle(struct cell *cell, const struct cell_event *event) {
         worker_node_after(node);
 }
 
-static bool is_up(const struct cell *cell) {
+static bool cell_is_up(const struct cell *cell) {
     for (uint32_t r = 0; r < cell->spec.n_routers; r++) {
         uint32_t n_ready = 0;
         for (uint32_t slot = 0; slot < cell->spec.n_workers; slot++) {
@@ -128,7 +129,7 @@ enum status cell_new(const struct cell_spec *spec, struct cell **out) {
     enum status status = cell->nodes ? cell_start(cell) : STATUS_NOMEM;
     while (status == STATUS_OK && cell_next_ns(cell) < UP_NS)
         cell_run(cell, UP_NS);
-    if (status == STATUS_OK && !is_up(cell))
+    if (status == STATUS_OK && !cell_is_up(cell))
         status = STATUS_INVALID;
     if (status == STATUS_OK)
         *out = cell;
@@ -170,7 +171,7 @@ void cell_run(struct cell *cell, uint64_t until_ns) {
     }
     while (cell_next_ns(cell) == at_ns) {
         struct cell_event event = heap_pop(&cell->heap);
-        handle(cell, &event);
+        cell_handle(cell, &event);
     }
 }
 

@@ -3,7 +3,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-static bool before(const struct cell_event *a, const struct cell_event *b) {
+static bool cell_heap_before(const struct cell_event *a, const struct cell_event *b) {
     return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->serial < b->serial;
 }
 
@@ -17,7 +17,7 @@ void heap_push(struct heap *heap, const struct cell_event *event) {
         heap->capacity = capacity;
     }
     uint32_t at = heap->n++;
-    while (at > 0 && before(event, &heap->events[(at - 1) / 2])) {
+    while (at > 0 && cell_heap_before(event, &heap->events[(at - 1) / 2])) {
         heap->events[at] = heap->events[(at - 1) / 2];
         at = (at - 1) / 2;
     }
@@ -31,9 +31,9 @@ struct cell_event heap_pop(struct heap *heap) {
         uint32_t child = 2 * at + 1;
         if (child >= heap->n)
             break;
-        if (child + 1 < heap->n && before(&heap->events[child + 1], &heap->events[child]))
+        if (child + 1 < heap->n && cell_heap_before(&heap->events[child + 1], &heap->events[child]))
             child++;
-        if (!before(&heap->events[child], &last))
+        if (!cell_heap_before(&heap->events[child], &last))
             break;
         heap->events[at] = heap->events[child];
         at = child;

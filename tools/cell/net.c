@@ -20,7 +20,7 @@ enum status net_init(struct net *net, const struct net_spec *spec, const struct 
     return STATUS_NOMEM;
 }
 
-static void drop_list(struct packet **list) {
+static void cell_net_drop_list(struct packet **list) {
     while (*list) {
         struct packet *packet = *list;
         *list = packet->next;
@@ -28,21 +28,21 @@ static void drop_list(struct packet **list) {
     }
 }
 
-static void drop_queue(struct conn *conn, uint32_t d) {
-    drop_list(&conn->head[d]);
+static void cell_net_drop_queue(struct conn *conn, uint32_t d) {
+    cell_net_drop_list(&conn->head[d]);
     conn->tail[d] = NULL;
     conn->n_queued[d] = 0;
 }
 
-static void drop_all(struct conn *conn) {
-    drop_queue(conn, 0);
-    drop_queue(conn, 1);
-    drop_list(&conn->strays);
+static void cell_net_drop_all(struct conn *conn) {
+    cell_net_drop_queue(conn, 0);
+    cell_net_drop_queue(conn, 1);
+    cell_net_drop_list(&conn->strays);
 }
 
 void net_fini(struct net *net) {
     for (uint32_t i = 0; net->conns && i < net->n_conns; i++)
-        drop_all(&net->conns[i]);
+        cell_net_drop_all(&net->conns[i]);
     for (uint32_t i = 0; net->links && i < net->spec.n_nodes; i++)
         free(net->links[i].conns);
     free(net->links);
@@ -52,13 +52,13 @@ void net_fini(struct net *net) {
     *net = (struct net){0};
 }
 
-static void push(struct net *net, uint64_t at_ns, struct cell_event event) {
+static void cell_net_push(struct net *net, uint64_t at_ns, struct cell_event event) {
     event.at_ns = at_ns > *net->now_ns ? at_ns : *net->now_ns;
     event.serial = ++*net->serial;
     heap_push(net->heap, &event);
 }
 
-static void name_link(struct net *net, uint32_t node, uint32_t link, uint32_t conn) {
+static void cell_net_name_link(struct net *net, uint32_t node, uint32_t link, uint32_t conn) {
     if (link >= net->links[node].n) {
         uint32_t n = 2 * link + 16;
         uint32_t *conns = realloc(net->links[node].conns, n * sizeof *conns);
@@ -84,8 +84,8 @@ uint32_t net_open(struct net *net, uint32_t from, uint32_t from_link, uint32_t t
                               .node = {from, to},
                               .link = {from_link, net->next_link[to]++},
                               .last_ns = {*net->now_ns, *net->now_ns}};
-        name_link(net, from, from_link, i);
-        name_link(net, to, conn->link[1], i);
+        cell_net_name_link(net, from, from_link, i);
+        cell_net_name_link(net, to, conn->link[1], i);
         if (net->hooks.opened)
             net->hooks.opened(net->hooks.context, i);
         return i;
@@ -109,7 +109,7 @@ uint32_t net_find(const struct net *net, uint32_t node, uint32_t link) {
 }
 
 /* RESERVE, SUBMIT and CANCEL begin alike. */
-static struct attempt_id subject(const struct message *message) {
+static struct attempt_id cell_net_subject(const struct message *message) {
     struct attempt_id about = {0};
     if (message->type == MESSAGE_RESERVE)
         about = (struct attempt_id){message->u.reserve.req, message->u.reserve.attempt};
@@ -129,7 +129,7 @@ static void net_append(struct conn *conn, uint32_t end, struct packet *packet) {
 }
 
 /* As the router's shell does: behind introductions, before work; what is cancelled does not leave. */
-static void overtake(struct conn *conn, struct packet *packet) {
+static void cell_net_overtake(struct conn *conn, struct packet *packet) {
     struct packet **at = &conn->head[0];
     while (*at && (*at)->type != MESSAGE_SUBMIT && (*at)->type != MESSAGE_RESERVE)
         at = &(*at)->next;
@@ -148,7 +148,7 @@ static void overtake(struct conn *conn, struct packet *packet) {
         conn->tail[0] = last;
 }
 
-static struct packet *wrap(const struct message *message, const struct frames *frames) {
+static struct packet *cell_net_wrap(const struct message *message, const struct frames *frames) {
     size_t n_raw = frames->raw ? frames->n_raw : 0;
     struct packet *packet = malloc(sizeof *packet + frames->n_head + n_raw);
     if (!packet)
@@ -161,7 +161,8 @@ static struct packet *wrap(const struct message *message, const struct frames *f
 }
 
 /* When its last byte arrives: after those that are on the line, and never before what left earlier. */
-static uint64_t arrival(struct net *net, struct conn *conn, uint32_t end, uint64_t n_bytes) {
+static uint64_t cell_net_arrival(struct net *net, struct conn *conn, uint32_t end,
+                                 uint64_t n_bytes) {
     uint64_t begin_ns = *net->now_ns;
     if (n_bytes > 0 && net->spec.bytes_s > 0) {
         begin_ns = conn->free_ns[end] > begin_ns ? conn->free_ns[end] : begin_ns;
@@ -193,26 +194,26 @@ enum status net_send(struct net *net, uint32_t i, uint32_t end, const struct mes
         net->hooks.failed(net->hooks.context, text);
         return status;
     }
-    struct packet *packet = wrap(message, &frames);
+    struct packet *packet = cell_net_wrap(message, &frames);
     if (net->hooks.leaves)
         net->hooks.leaves(net->hooks.context, conn, packet);
     if (!conn->kv && end == 0)
-        packet->about = subject(message);
+        packet->about = cell_net_subject(message);
     if (!conn->kv && end == 0 && net->spec.overtake &&
         (message->type == MESSAGE_CANCEL || message->type == MESSAGE_PING))
-        overtake(conn, packet);
+        cell_net_overtake(conn, packet);
     else
         net_append(conn, end, packet);
     conn->n_queued[end]++;
-    uint64_t at_ns = arrival(net, conn, end, n_bytes);
+    uint64_t at_ns = cell_net_arrival(net, conn, end, n_bytes);
     if (net->hooks.sent)
         net->hooks.sent(net->hooks.context, conn, at_ns - *net->now_ns);
-    push(net, at_ns,
-         (struct cell_event){.type = CELL_PACKET,
-                             .node = conn->node[1 - end],
-                             .a = i,
-                             .b = end,
-                             .c = conn->generation});
+    cell_net_push(net, at_ns,
+                  (struct cell_event){.type = CELL_PACKET,
+                                      .node = conn->node[1 - end],
+                                      .a = i,
+                                      .b = end,
+                                      .c = conn->generation});
     return STATUS_OK;
 }
 
@@ -221,12 +222,12 @@ void net_astray(struct net *net, uint32_t i, uint32_t d, struct packet *packet, 
     packet->number = ++conn->n_strays;
     packet->next = conn->strays;
     conn->strays = packet;
-    push(net, *net->now_ns + delay_ns,
-         (struct cell_event){.type = CELL_STRAY,
-                             .node = conn->node[1 - d],
-                             .a = i,
-                             .b = d | packet->number << 1,
-                             .c = conn->generation});
+    cell_net_push(net, *net->now_ns + delay_ns,
+                  (struct cell_event){.type = CELL_STRAY,
+                                      .node = conn->node[1 - d],
+                                      .a = i,
+                                      .b = d | packet->number << 1,
+                                      .c = conn->generation});
 }
 
 struct packet *net_copy(const struct packet *packet) {
@@ -239,16 +240,16 @@ struct packet *net_copy(const struct packet *packet) {
 }
 
 /* Answers whether the event can be handled now. */
-static bool comes(struct net *net, const struct cell_event *event, const struct conn *conn,
-                  uint32_t d) {
+static bool cell_net_comes(struct net *net, const struct cell_event *event, const struct conn *conn,
+                           uint32_t d) {
     return conn->alive && conn->generation == event->c &&
            (!net->hooks.arrives || net->hooks.arrives(net->hooks.context, event, conn, d));
 }
 
-static void take_packet(struct net *net, const struct cell_event *event) {
+static void cell_net_take_packet(struct net *net, const struct cell_event *event) {
     struct conn *conn = &net->conns[event->a];
     uint32_t d = event->b;
-    if (!comes(net, event, conn, d))
+    if (!cell_net_comes(net, event, conn, d))
         return;
     struct packet *packet = conn->head[d];
     ASSERT(packet);
@@ -269,10 +270,10 @@ static void take_packet(struct net *net, const struct cell_event *event) {
     free(packet);
 }
 
-static void take_stray(struct net *net, const struct cell_event *event) {
+static void cell_net_take_stray(struct net *net, const struct cell_event *event) {
     struct conn *conn = &net->conns[event->a];
     uint32_t d = event->b & 1;
-    if (!comes(net, event, conn, d))
+    if (!cell_net_comes(net, event, conn, d))
         return;
     struct packet **at = &conn->strays;
     while (*at && (*at)->number != event->b >> 1)
@@ -285,7 +286,7 @@ static void take_stray(struct net *net, const struct cell_event *event) {
     free(packet);
 }
 
-static void take_broken(struct net *net, const struct cell_event *event) {
+static void cell_net_take_broken(struct net *net, const struct cell_event *event) {
     struct conn *conn = &net->conns[event->a];
     uint32_t end = event->b;
     if (conn->generation != event->c || conn->closed[end])
@@ -296,32 +297,32 @@ static void take_broken(struct net *net, const struct cell_event *event) {
 
 void net_event(struct net *net, const struct cell_event *event) {
     if (event->type == CELL_PACKET)
-        take_packet(net, event);
+        cell_net_take_packet(net, event);
     else if (event->type == CELL_STRAY)
-        take_stray(net, event);
+        cell_net_take_stray(net, event);
     else if (event->type == CELL_BROKEN)
-        take_broken(net, event);
+        cell_net_take_broken(net, event);
 }
 
 static void net_tell(struct net *net, uint32_t i, uint32_t end, uint64_t delay_ns) {
-    push(net, *net->now_ns + delay_ns,
-         (struct cell_event){.type = CELL_BROKEN,
-                             .node = net->conns[i].node[end],
-                             .a = i,
-                             .b = end,
-                             .c = net->conns[i].generation});
+    cell_net_push(net, *net->now_ns + delay_ns,
+                  (struct cell_event){.type = CELL_BROKEN,
+                                      .node = net->conns[i].node[end],
+                                      .a = i,
+                                      .b = end,
+                                      .c = net->conns[i].generation});
 }
 
-static void stop(struct conn *conn) {
+static void cell_net_stop(struct conn *conn) {
     conn->alive = false;
-    drop_all(conn);
+    cell_net_drop_all(conn);
 }
 
 void net_break(struct net *net, uint32_t i, uint64_t delay_ns, uint64_t (*more_ns)(void *context)) {
     struct conn *conn = &net->conns[i];
     if (!conn->alive)
         return;
-    stop(conn);
+    cell_net_stop(conn);
     for (uint32_t end = 0; end < 2; end++)
         if (!conn->closed[end])
             net_tell(net, i, end, delay_ns + (more_ns ? more_ns(net->hooks.context) : 0));
@@ -335,7 +336,7 @@ void net_close(struct net *net, uint32_t i, uint32_t end) {
     conn->closed[end] = true;
     if (!conn->alive)
         return;
-    stop(conn);
+    cell_net_stop(conn);
     if (!conn->closed[1 - end])
         net_tell(net, i, 1 - end, net->spec.hangup_ns);
 }
@@ -349,7 +350,7 @@ void net_node_died(struct net *net, uint32_t node, uint64_t delay_ns) {
             conn->closed[end] = true;
             bool was_alive = conn->alive;
             if (was_alive)
-                stop(conn);
+                cell_net_stop(conn);
             if (was_alive && !conn->closed[1 - end])
                 net_tell(net, i, 1 - end, delay_ns);
         }

@@ -8,13 +8,14 @@
 
 #define QUEUE_MAX 65536 /* of a link: a shell that cannot get rid of its queue gives the link up */
 
-static void on_open_link(void *context, uint32_t slot, const struct announce *announce) {
+static void router_node_on_open_link(void *context, uint32_t slot,
+                                     const struct announce *announce) {
     struct node *node = context;
     uint32_t to = (uint32_t)strtoul(announce->endpoint, NULL, 10);
     net_open(&node->cell->net, node->number, slot, to, false);
 }
 
-static void on_close_link(void *context, uint32_t slot) {
+static void router_node_on_close_link(void *context, uint32_t slot) {
     struct node *node = context;
     struct net *net = &node->cell->net;
     uint32_t conn = net_find(net, node->number, slot);
@@ -22,7 +23,7 @@ static void on_close_link(void *context, uint32_t slot) {
         net_close(net, conn, 0);
 }
 
-static void on_send(void *context, uint32_t slot, const struct message *message) {
+static void router_node_on_send(void *context, uint32_t slot, const struct message *message) {
     struct node *node = context;
     struct net *net = &node->cell->net;
     uint32_t conn = net_find(net, node->number, slot);
@@ -30,13 +31,13 @@ static void on_send(void *context, uint32_t slot, const struct message *message)
         net_break(net, conn, 0, NULL);
 }
 
-static void on_tokens(void *context, uint64_t request, const struct token_run *run) {
+static void router_node_on_tokens(void *context, uint64_t request, const struct token_run *run) {
     struct cell *cell = ((struct node *)context)->cell;
     const struct cell_user *user = &cell->spec.user;
     user->tokens(user->context, (uint32_t)request, cell->now_ns, run->n_tokens);
 }
 
-static void on_end(void *context, uint64_t request, const struct request_end *end) {
+static void router_node_on_end(void *context, uint64_t request, const struct request_end *end) {
     struct cell *cell = ((struct node *)context)->cell;
     const struct cell_user *user = &cell->spec.user;
     struct cell_end how = {.done = end->kind == END_DONE && end->finish == FINISH_LENGTH,
@@ -65,11 +66,11 @@ enum status router_node_start(struct cell *cell, uint32_t i) {
                                    .hang_ns_min = NS_PER_S};
     snprintf(config.name, sizeof config.name, "router%u", i);
     struct router_sink sink = {.context = node,
-                               .open_link = on_open_link,
-                               .close_link = on_close_link,
-                               .send = on_send,
-                               .tokens = on_tokens,
-                               .end = on_end};
+                               .open_link = router_node_on_open_link,
+                               .close_link = router_node_on_close_link,
+                               .send = router_node_on_send,
+                               .tokens = router_node_on_tokens,
+                               .end = router_node_on_end};
     TRY(router_new(&config, &sink, &node->router));
     router_node_after(node);
     return STATUS_OK;

@@ -15,7 +15,8 @@
 #define LAYER_GROUPS    4u
 #define CHUNK_BYTES     (1u << 20)
 
-static enum status on_send(void *context, uint32_t link, const struct message *message) {
+static enum status worker_node_on_send(void *context, uint32_t link,
+                                       const struct message *message) {
     struct node *node = context;
     struct net *net = &node->cell->net;
     uint32_t i = net_find(net, node->number, link);
@@ -25,7 +26,7 @@ static enum status on_send(void *context, uint32_t link, const struct message *m
 }
 
 /* The introductions of two workers are two messages, one each way. */
-static enum status on_open_kv(void *context, const struct peer *peer, uint32_t *link) {
+static enum status worker_node_on_open_kv(void *context, const struct peer *peer, uint32_t *link) {
     struct node *node = context;
     struct cell *cell = node->cell;
     uint32_t to = (uint32_t)strtoul(peer->kv_endpoint, NULL, 10);
@@ -38,7 +39,7 @@ static enum status on_open_kv(void *context, const struct peer *peer, uint32_t *
     return STATUS_OK;
 }
 
-static void on_close_link(void *context, uint32_t link) {
+static void worker_node_on_close_link(void *context, uint32_t link) {
     struct node *node = context;
     struct net *net = &node->cell->net;
     uint32_t i = net_find(net, node->number, link);
@@ -47,8 +48,8 @@ static void on_close_link(void *context, uint32_t link) {
 }
 
 /* The bytes are never there: the link is as long busy as they would take. */
-static enum status on_push_chunk(void *context, uint32_t link, struct chunk *chunk,
-                                 const uint32_t *blocks) {
+static enum status worker_node_on_push_chunk(void *context, uint32_t link, struct chunk *chunk,
+                                             const uint32_t *blocks) {
     struct node *node = context;
     struct net *net = &node->cell->net;
     uint32_t i = net_find(net, node->number, link);
@@ -66,8 +67,8 @@ static enum status on_push_chunk(void *context, uint32_t link, struct chunk *chu
                     n_bytes);
 }
 
-static enum status on_take_chunk(void *context, uint32_t link, const struct chunk *chunk,
-                                 const uint32_t *blocks) {
+static enum status worker_node_on_take_chunk(void *context, uint32_t link,
+                                             const struct chunk *chunk, const uint32_t *blocks) {
     (void)context;
     (void)link;
     (void)chunk;
@@ -78,7 +79,7 @@ static enum status on_take_chunk(void *context, uint32_t link, const struct chun
 static const enum worker_role roles[] = {
     [CELL_MIXED] = ROLE_MIXED, [CELL_PREFILL] = ROLE_PREFILL, [CELL_DECODE] = ROLE_DECODE};
 
-static struct engine_config make_config(const struct node *node) {
+static struct engine_config worker_node_make_config(const struct node *node) {
     const struct cell_worker *spec = &node->spec;
     uint32_t w = node->number - node->cell->spec.n_routers, max_seqs = 4 * spec->max_batch;
     struct engine_config config = {
@@ -115,13 +116,13 @@ static struct engine_config make_config(const struct node *node) {
     return config;
 }
 
-static uint64_t step_ns(const struct node *node, const struct cell_step *step) {
+static uint64_t worker_node_step_ns(const struct node *node, const struct cell_step *step) {
     const struct cell_model *model = &node->cell->spec.model;
     uint64_t ns = model->step_ns(model->context, node->number - node->cell->spec.n_routers, step);
     return ns > 0 ? ns : 1;
 }
 
-static struct cell_step step_of(const struct plan *plan) {
+static struct cell_step worker_node_step_of(const struct plan *plan) {
     struct cell_step step = {
         .n_tokens = plan->n_tokens, .n_prompt = plan->n_prompt, .n_seqs = plan->n_rows};
     for (uint32_t i = 0; i < plan->n_rows; i++) {
@@ -137,13 +138,13 @@ static struct cell_step step_of(const struct plan *plan) {
 }
 
 /* As worker/step/calibrate.c. */
-static void calibrate(struct node *node) {
+static void worker_node_calibrate(struct node *node) {
     budget_init(&node->budget, node->spec.chunk_tokens, BUDGET_STEP_US_GOAL);
     for (uint32_t n; (n = budget_measure(&node->budget, node->spec.context)) > 0;) {
         struct plan_row row = {.n_tokens = n, .sample = true};
-        struct cell_step step = step_of(&(struct plan){1, n, n, &row});
+        struct cell_step step = worker_node_step_of(&(struct plan){1, n, n, &row});
         step.is_trial = true;
-        budget_measured(&node->budget, step_ns(node, &step) / NS_PER_US);
+        budget_measured(&node->budget, worker_node_step_ns(node, &step) / NS_PER_US);
     }
     engine_budget(node->engine, node->budget.n_tokens);
 }
@@ -152,26 +153,26 @@ enum status worker_node_start(struct cell *cell, uint32_t i, const struct cell_w
     struct node *node = &cell->nodes[i];
     *node = (struct node){.cell = cell, .number = i, .tick_ns = UINT64_MAX, .spec = *spec};
     node->layer_groups = spec->n_layers < LAYER_GROUPS ? spec->n_layers : LAYER_GROUPS;
-    struct engine_config config = make_config(node);
+    struct engine_config config = worker_node_make_config(node);
     node->sampled = calloc(config.max_seqs, sizeof *node->sampled);
     if (!node->sampled)
         return STATUS_NOMEM;
     for (uint32_t k = 0; k < config.max_seqs; k++)
         node->sampled[k] = (struct sampled){.id = TOKEN_ID, .valid = true};
     struct engine_sink sink = {.context = node,
-                               .send = on_send,
-                               .open_kv = on_open_kv,
-                               .close_link = on_close_link,
-                               .push_chunk = on_push_chunk,
-                               .take_chunk = on_take_chunk};
+                               .send = worker_node_on_send,
+                               .open_kv = worker_node_on_open_kv,
+                               .close_link = worker_node_on_close_link,
+                               .push_chunk = worker_node_on_push_chunk,
+                               .take_chunk = worker_node_on_take_chunk};
     TRY(engine_new(&config, &sink, &node->engine));
-    calibrate(node);
+    worker_node_calibrate(node);
     cell_at(cell, cell->now_ns, (struct cell_event){.type = CELL_ANNOUNCE, .node = i});
     worker_node_after(node);
     return STATUS_OK;
 }
 
-static void announce(struct node *node, const struct cell_event *event) {
+static void worker_node_announce(struct node *node, const struct cell_event *event) {
     struct cell *cell = node->cell;
     uint32_t w = node->number - cell->spec.n_routers;
     struct announce announce = {.incarnation = 1000 + w};
@@ -184,7 +185,7 @@ static void announce(struct node *node, const struct cell_event *event) {
     cell_at(cell, cell->now_ns + NS_PER_S, *event);
 }
 
-static void open_kv(struct node *node, const struct cell_event *event) {
+static void worker_node_open_kv(struct node *node, const struct cell_event *event) {
     struct cell *cell = node->cell;
     const struct conn *conn = &cell->net.conns[event->a];
     uint32_t w = conn->node[1 - event->b] - cell->spec.n_routers;
@@ -226,13 +227,13 @@ void worker_node_message(struct node *node, const struct conn *conn, uint32_t li
     engine_message(node->engine, node->cell->now_ns, link, message);
 }
 
-static void begin_step(struct node *node) {
+static void worker_node_begin_step(struct node *node) {
     struct cell *cell = node->cell;
     engine_plan(node->engine, cell->now_ns, &node->plan);
     if (node->plan.n_rows == 0)
         return;
-    struct cell_step step = step_of(&node->plan);
-    uint64_t ns = step_ns(node, &step);
+    struct cell_step step = worker_node_step_of(&node->plan);
+    uint64_t ns = worker_node_step_ns(node, &step);
     node->in_step = true;
     node->n_steps++;
     node->step_begin_ns = cell->now_ns;
@@ -257,12 +258,12 @@ static void begin_step(struct node *node) {
                                     .c = node->n_steps});
 }
 
-static void tick_if_due(struct node *node) {
+static void worker_node_tick_if_due(struct node *node) {
     if (node->cell->now_ns >= engine_deadline(node->engine))
         engine_tick(node->engine, node->cell->now_ns);
 }
 
-static void end_step(struct node *node) {
+static void worker_node_end_step(struct node *node) {
     struct cell *cell = node->cell;
     node->in_step = false;
     budget_learn(&node->budget, node->plan.n_tokens, node->plan.n_prompt,
@@ -271,38 +272,38 @@ static void end_step(struct node *node) {
     engine_step_end(node->engine, cell->now_ns, node->sampled);
     engine_turn(node->engine);
     worker_node_look(node);
-    tick_if_due(node);
+    worker_node_tick_if_due(node);
 }
 
-static void pass_layers(struct node *node, const struct cell_event *event) {
+static void worker_node_pass_layers(struct node *node, const struct cell_event *event) {
     uint32_t n = node->spec.n_layers;
     engine_layers_done(node->engine, node->cell->now_ns, n * event->a / event->b,
                        n * (event->a + 1) / event->b);
     if (event->a + 1 == event->b)
-        end_step(node);
+        worker_node_end_step(node);
     else
         worker_node_look(node);
 }
 
-static void tick(struct node *node, const struct cell_event *event) {
+static void worker_node_tick(struct node *node, const struct cell_event *event) {
     if (node->tick_ns != event->at_ns)
         return;
     node->tick_ns = UINT64_MAX;
     if (node->in_step)
         return; /* the step's end does what a tick does */
     engine_turn(node->engine);
-    tick_if_due(node);
+    worker_node_tick_if_due(node);
 }
 
 void worker_node_event(struct node *node, const struct cell_event *event) {
     if (event->type == CELL_TICK)
-        tick(node, event);
+        worker_node_tick(node, event);
     else if (event->type == CELL_ANNOUNCE)
-        announce(node, event);
+        worker_node_announce(node, event);
     else if (event->type == CELL_KV_READY)
-        open_kv(node, event);
+        worker_node_open_kv(node, event);
     else if (event->type == CELL_LAYERS)
-        pass_layers(node, event);
+        worker_node_pass_layers(node, event);
     else if (node->in_step && event->c == node->n_steps)
         worker_node_look(node);
 }
@@ -310,7 +311,7 @@ void worker_node_event(struct node *node, const struct cell_event *event) {
 void worker_node_after(struct node *node) {
     struct cell *cell = node->cell;
     if (!node->in_step)
-        begin_step(node);
+        worker_node_begin_step(node);
     if (node->in_step)
         return;
     uint64_t due_ns = engine_deadline(node->engine), turn_ns = cell->now_ns + TURN_NS;

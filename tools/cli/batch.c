@@ -55,7 +55,7 @@ struct batch_run {
     struct error error;
 };
 
-static void read_positive(const struct args_given *given, long most) {
+static void tandem_batch_read_positive(const struct args_given *given, long most) {
     char *end = NULL;
     long *n = given->at;
     *n = strtol(given->text, &end, 10);
@@ -64,12 +64,12 @@ static void read_positive(const struct args_given *given, long most) {
                    given->text, most);
 }
 
-static void read_askers(const struct args_given *given) {
-    read_positive(given, ASKERS_MAX);
+static void tandem_batch_read_askers(const struct args_given *given) {
+    tandem_batch_read_positive(given, ASKERS_MAX);
 }
 
-static void read_wait(const struct args_given *given) {
-    read_positive(given, 86400);
+static void tandem_batch_read_wait(const struct args_given *given) {
+    tandem_batch_read_positive(given, 86400);
 }
 
 #define AT(member) offsetof(struct batch_run, member)
@@ -77,9 +77,9 @@ static const struct args_row rows[] = {
     {"server", "URL", args_text, AT(server),
      .help = "the server (default: TANDEM_SERVER or port 8000 here)"},
     {"api-key", "KEY", args_text, AT(api_key), .help = "default: OPENAI_API_KEY"},
-    {"concurrency", "N", read_askers, AT(n_askers),
+    {"concurrency", "N", tandem_batch_read_askers, AT(n_askers),
      .help = "requests at a time (1 to 256; default 16)"},
-    {"wait", "SECONDS", read_wait, AT(wait_s),
+    {"wait", "SECONDS", tandem_batch_read_wait, AT(wait_s),
      .help = "give up after so long without any answer (default 300)"},
     {NULL, "IN", args_text, .at = AT(in)},
     {NULL, "OUT", args_text, .at = AT(out)},
@@ -92,15 +92,15 @@ static void batch_end(struct batch_run *batch, enum status status) {
     loop_stop(batch->loop);
 }
 
-static void ask_next(struct asker *asker);
+static void batch_ask_next(struct asker *asker);
 
-static void on_body(void *user, const char *bytes, size_t n) {
+static void tandem_batch_on_body(void *user, const char *bytes, size_t n) {
     struct asker *asker = user;
     buf_append(&asker->answer, bytes, n);
 }
 
 /* Nobody could answer it now: later, unless that has been so for long, or was never otherwise. */
-static void ask_again(struct asker *asker, const struct error *error, int http_status) {
+static void batch_ask_again(struct asker *asker, const struct error *error, int http_status) {
     struct batch_run *batch = asker->batch;
     uint64_t wait_ns = AGAIN_NS_MIN << (asker->n_tries < 4 ? asker->n_tries : 4);
     bool is_refused = http_status == 0 && !batch->has_heard && target_hint(error)[0];
@@ -118,13 +118,14 @@ static void ask_again(struct asker *asker, const struct error *error, int http_s
     batch_end(batch, STATUS_TIMEOUT);
 }
 
-static void on_end(void *user, enum status status, int http_status, const struct error *error) {
+static void tandem_batch_on_end(void *user, enum status status, int http_status,
+                                const struct error *error) {
     struct asker *asker = user;
     struct batch_run *batch = asker->batch;
     if (batch->is_over)
         return;
     if (status != STATUS_OK || http_status == 429 || http_status == 502 || http_status == 503) {
-        ask_again(asker, error, status == STATUS_OK ? http_status : 0);
+        batch_ask_again(asker, error, status == STATUS_OK ? http_status : 0);
         return;
     }
     batch->heard_ns = clock_now_ns();
@@ -148,12 +149,12 @@ static void on_end(void *user, enum status status, int http_status, const struct
     if (status != STATUS_OK)
         batch_end(batch, status);
     else
-        ask_next(asker);
+        batch_ask_next(asker);
 }
 
 static void batch_ask(void *user) {
     struct asker *asker = user;
-    const struct http_events events = {on_body, on_end, asker};
+    const struct http_events events = {tandem_batch_on_body, tandem_batch_on_end, asker};
     const struct http_ask what = {.method = "POST",
                                   .path = asker->line.url,
                                   .api_key = asker->batch->api_key,
@@ -163,7 +164,7 @@ static void batch_ask(void *user) {
 }
 
 /* The last one ends the batch. */
-static void ask_next(struct asker *asker) {
+static void batch_ask_next(struct asker *asker) {
     struct batch_run *batch = asker->batch;
     enum status status = batch_lines_next(batch->lines, &asker->line, &batch->error);
     asker->n_tries = 0;
@@ -177,7 +178,7 @@ static void ask_next(struct asker *asker) {
     }
 }
 
-static void on_interrupt(void *user, unsigned number) {
+static void tandem_batch_on_interrupt(void *user, unsigned number) {
     struct batch_run *batch = user;
     (void)number;
     batch->is_stopped = true;
@@ -193,22 +194,23 @@ static void batch_say(const struct batch_run *batch, const char *ending) {
     fputs(ending, stderr);
 }
 
-static void on_progress(void *user) {
+static void tandem_batch_on_progress(void *user) {
     struct batch_run *batch = user;
     fputs("\r\033[K", stderr);
     batch_say(batch, "");
     loop_timer_after(batch->progress, PROGRESS_NS);
 }
 
-static enum status open_all(struct batch_run *batch) {
+static enum status tandem_batch_open_all(struct batch_run *batch) {
     struct error *error = &batch->error;
     TRY(batch_lines_open(batch->in, batch->out, &batch->lines, error));
     TRY(http_url_open(target_server(batch->server), &batch->trust, &batch->url, error));
     error_set(error, STATUS_NOMEM, "no memory for a batch");
     TRY(loop_new(&batch->loop));
-    TRY(loop_timer_new(batch->loop, on_progress, batch, &batch->progress));
-    TRY(loop_signal_new(batch->loop, SIGINT, on_interrupt, batch, &batch->signals[0]));
-    TRY(loop_signal_new(batch->loop, SIGTERM, on_interrupt, batch, &batch->signals[1]));
+    TRY(loop_timer_new(batch->loop, tandem_batch_on_progress, batch, &batch->progress));
+    TRY(loop_signal_new(batch->loop, SIGINT, tandem_batch_on_interrupt, batch, &batch->signals[0]));
+    TRY(loop_signal_new(batch->loop, SIGTERM, tandem_batch_on_interrupt, batch,
+                        &batch->signals[1]));
     for (long i = 0; i < batch->n_askers; i++) {
         struct asker *asker = &batch->askers[i];
         asker->batch = batch;
@@ -224,7 +226,7 @@ static void batch_run(struct batch_run *batch) {
     if (isatty(STDERR_FILENO))
         loop_timer_after(batch->progress, PROGRESS_NS);
     for (long i = 0; i < batch->n_askers && !batch->is_over; i++)
-        ask_next(&batch->askers[i]);
+        batch_ask_next(&batch->askers[i]);
     if (!batch->is_over || batch->n_busy > 0)
         loop_run(batch->loop);
     if (isatty(STDERR_FILENO))
@@ -232,7 +234,7 @@ static void batch_run(struct batch_run *batch) {
     batch_say(batch, batch->is_stopped ? "; the same command goes on\n" : "\n");
 }
 
-static void close_all(struct batch_run *batch) {
+static void tandem_batch_close_all(struct batch_run *batch) {
     for (long i = 0; i < batch->n_askers; i++) {
         struct asker *asker = &batch->askers[i];
         http_client_free(asker->client);
@@ -260,13 +262,13 @@ int batch_command(int argc, char **argv) {
     args_parse(&args, argc, argv, &batch);
     if (!batch.out)
         return exit_fail(EXIT_CONFIG, "which files? tandem batch IN.jsonl OUT.jsonl");
-    enum status status = open_all(&batch);
+    enum status status = tandem_batch_open_all(&batch);
     if (status == STATUS_OK)
         batch_run(&batch);
     if (status == STATUS_OK)
         status = batch.status;
     int code = batch.is_stopped ? 1 : 0;
-    close_all(&batch);
+    tandem_batch_close_all(&batch);
     return status == STATUS_OK ? code
                                : exit_fail(1, "%s%s", batch.error.text, target_hint(&batch.error));
 }

@@ -23,45 +23,47 @@ struct batch_lines {
     unsigned long number; /* of it */
 };
 
-static enum status failed(const char *path, struct error *error) {
+static enum status batch_lines_failed(const char *path, struct error *error) {
     enum status status = errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO;
     return error_set(error, status, "%s: %s", path, strerror(errno));
 }
 
-static enum status wrong(const struct batch_lines *lines, struct error *error, const char *what) {
+static enum status batch_lines_wrong(const struct batch_lines *lines, struct error *error,
+                                     const char *what) {
     return error_set(error, STATUS_INVALID, "%s:%lu: %s", lines->in_path, lines->number, what);
 }
 
 /* The next line that is not blank. STATUS_CLOSED: the file is over. */
-static enum status read_text(struct batch_lines *lines, size_t *n, struct error *error) {
+static enum status batch_lines_read_text(struct batch_lines *lines, size_t *n,
+                                         struct error *error) {
     ssize_t got;
     while ((got = getline(&lines->text, &lines->size, lines->in)) >= 0) {
         lines->number++;
         if ((size_t)got > BATCH_LINE_MAX)
-            return wrong(lines, error, "the line has more than 64 MiB");
+            return batch_lines_wrong(lines, error, "the line has more than 64 MiB");
         if (strspn(lines->text, " \t\r\n") < (size_t)got) {
             *n = (size_t)got;
             return STATUS_OK;
         }
     }
-    return ferror(lines->in) ? failed(lines->in_path, error) : STATUS_CLOSED;
+    return ferror(lines->in) ? batch_lines_failed(lines->in_path, error) : STATUS_CLOSED;
 }
 
-static const char *text_of(const json_t *object, const char *name) {
+static const char *batch_lines_text_of(const json_t *object, const char *name) {
     const char *text = json_string_value(json_object_get(object, name));
     return text ? text : "";
 }
 
 /* What is wrong with a request; NULL: nothing. */
-static const char *fault_of(const json_t *request) {
+static const char *batch_lines_fault_of(const json_t *request) {
     const json_t *body = json_object_get(request, "body");
     if (!json_is_object(request))
         return "must be a JSON object";
-    if (!text_of(request, "custom_id")[0])
+    if (!batch_lines_text_of(request, "custom_id")[0])
         return "`custom_id` is missing: a text, different in each line";
-    if (strcmp(text_of(request, "method"), "POST") != 0)
+    if (strcmp(batch_lines_text_of(request, "method"), "POST") != 0)
         return "`method` must be POST";
-    if (strncmp(text_of(request, "url"), "/v1/", strlen("/v1/")) != 0)
+    if (strncmp(batch_lines_text_of(request, "url"), "/v1/", strlen("/v1/")) != 0)
         return "`url` must be a path under /v1/, for example /v1/chat/completions";
     if (!json_is_object(body))
         return "`body` must be an object";
@@ -70,28 +72,29 @@ static const char *fault_of(const json_t *request) {
     return NULL;
 }
 
-static enum status read_request(struct batch_lines *lines, json_t **request, struct error *error) {
+static enum status batch_lines_read_request(struct batch_lines *lines, json_t **request,
+                                            struct error *error) {
     size_t n = 0;
-    TRY(read_text(lines, &n, error));
+    TRY(batch_lines_read_text(lines, &n, error));
     json_t *root = json_read(lines->text, n, JSON_REJECT_DUPLICATES, NULL);
-    const char *fault = root ? fault_of(root) : "is not JSON";
+    const char *fault = root ? batch_lines_fault_of(root) : "is not JSON";
     if (fault) {
         json_decref(root);
-        return wrong(lines, error, fault);
+        return batch_lines_wrong(lines, error, fault);
     }
     *request = root;
     return STATUS_OK;
 }
 
 /* A request's custom_id stands in one line alone: in the other file it says which is answered. */
-static enum status check_requests(struct batch_lines *lines, struct error *error) {
+static enum status batch_lines_check_requests(struct batch_lines *lines, struct error *error) {
     json_t *request, *seen = json_object();
     enum status status = seen ? STATUS_OK : STATUS_NOMEM;
     while (status == STATUS_OK) {
-        status = read_request(lines, &request, error);
+        status = batch_lines_read_request(lines, &request, error);
         if (status != STATUS_OK)
             break;
-        const char *id = text_of(request, "custom_id");
+        const char *id = batch_lines_text_of(request, "custom_id");
         bool is_twice = json_object_get(seen, id);
         if (is_twice)
             status = error_set(error, STATUS_EXISTS, "%s:%lu: the custom_id `%.64s` comes twice",
@@ -109,11 +112,11 @@ static enum status check_requests(struct batch_lines *lines, struct error *error
 }
 
 /* One answer of an earlier run. */
-static enum status note_answer(struct batch_lines *lines, const char *text, size_t n,
-                               unsigned long number, struct error *error) {
+static enum status batch_lines_note_answer(struct batch_lines *lines, const char *text, size_t n,
+                                           unsigned long number, struct error *error) {
     json_t *answer = json_read(text, n, 0, NULL);
     const json_t *response = json_object_get(answer, "response");
-    const char *id = text_of(answer, "custom_id");
+    const char *id = batch_lines_text_of(answer, "custom_id");
     bool is_one = id[0] && json_is_object(response);
     if (is_one) {
         json_int_t code = json_integer_value(json_object_get(response, "status_code"));
@@ -127,7 +130,7 @@ static enum status note_answer(struct batch_lines *lines, const char *text, size
 }
 
 /* What earlier runs answered; the line in which one was broken off goes. */
-static enum status read_answers(struct batch_lines *lines, struct error *error) {
+static enum status batch_lines_read_answers(struct batch_lines *lines, struct error *error) {
     char *text = NULL;
     size_t size = 0;
     ssize_t n;
@@ -136,35 +139,35 @@ static enum status read_answers(struct batch_lines *lines, struct error *error) 
     enum status status = STATUS_OK;
     FILE *file = fopen(lines->out_path, "r");
     if (!file)
-        return errno == ENOENT ? STATUS_OK : failed(lines->out_path, error);
+        return errno == ENOENT ? STATUS_OK : batch_lines_failed(lines->out_path, error);
     while (status == STATUS_OK && (n = getline(&text, &size, file)) > 0 && text[n - 1] == '\n') {
-        status = note_answer(lines, text, (size_t)n, ++number, error);
+        status = batch_lines_note_answer(lines, text, (size_t)n, ++number, error);
         whole += n;
     }
     free(text);
     fclose(file);
     if (status == STATUS_OK && truncate(lines->out_path, whole) != 0)
-        status = failed(lines->out_path, error);
+        status = batch_lines_failed(lines->out_path, error);
     return status;
 }
 
-static enum status open_all(struct batch_lines *lines, struct error *error) {
+static enum status batch_lines_open_all(struct batch_lines *lines, struct error *error) {
     struct stat in, out;
     lines->in = fopen(lines->in_path, "r");
     if (!lines->in || fstat(fileno(lines->in), &in) != 0)
-        return failed(lines->in_path, error);
+        return batch_lines_failed(lines->in_path, error);
     if (!S_ISREG(in.st_mode))
         return error_set(error, STATUS_INVALID, "%s: must be a regular file: it is read twice",
                          lines->in_path);
     if (stat(lines->out_path, &out) == 0 && in.st_dev == out.st_dev && in.st_ino == out.st_ino)
         return error_set(error, STATUS_INVALID, "%s: requests and answers are one file",
                          lines->out_path);
-    TRY(read_answers(lines, error));
-    TRY(check_requests(lines, error));
+    TRY(batch_lines_read_answers(lines, error));
+    TRY(batch_lines_check_requests(lines, error));
     rewind(lines->in);
     lines->number = 0;
     lines->out = open(lines->out_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    return lines->out >= 0 ? STATUS_OK : failed(lines->out_path, error);
+    return lines->out >= 0 ? STATUS_OK : batch_lines_failed(lines->out_path, error);
 }
 
 enum status batch_lines_open(const char *in, const char *out, struct batch_lines **result,
@@ -174,7 +177,7 @@ enum status batch_lines_open(const char *in, const char *out, struct batch_lines
         return error_set(error, STATUS_NOMEM, "no memory for a batch");
     *lines =
         (struct batch_lines){.in_path = in, .out_path = out, .out = -1, .answered = json_object()};
-    enum status status = lines->answered ? open_all(lines, error)
+    enum status status = lines->answered ? batch_lines_open_all(lines, error)
                                          : error_set(error, STATUS_NOMEM, "no memory for a batch");
     if (status == STATUS_OK)
         *result = lines;
@@ -213,10 +216,10 @@ enum status batch_lines_next(struct batch_lines *lines, struct batch_line *line,
     do {
         json_decref(request);
         request = NULL;
-        TRY(read_request(lines, &request, error));
-    } while (json_object_get(lines->answered, text_of(request, "custom_id")));
-    struct batch_line made = {strdup(text_of(request, "custom_id")),
-                              strdup(text_of(request, "url")),
+        TRY(batch_lines_read_request(lines, &request, error));
+    } while (json_object_get(lines->answered, batch_lines_text_of(request, "custom_id")));
+    struct batch_line made = {strdup(batch_lines_text_of(request, "custom_id")),
+                              strdup(batch_lines_text_of(request, "url")),
                               json_dumps(json_object_get(request, "body"), JSON_COMPACT)};
     json_decref(request);
     if (!made.id || !made.url || !made.body) {
@@ -235,7 +238,7 @@ void batch_line_fini(struct batch_line *line) {
 }
 
 /* As it came where that is one line of JSON, else as a text. */
-static void put_body(const char *body, size_t n, struct buf *out) {
+static void batch_lines_put_body(const char *body, size_t n, struct buf *out) {
     json_t *value = json_read(body, n, 0, NULL);
     json_t *text = value ? NULL : json_stringn(body, n);
     char *dumped = text ? json_dumps(text, JSON_ENCODE_ANY) : NULL;
@@ -257,7 +260,7 @@ static enum status lines_append(const struct batch_lines *lines, const struct bu
     for (size_t at = 0; at < text->n;) {
         ssize_t n = write(lines->out, text->data + at, text->n - at);
         if (n < 0 && errno != EINTR)
-            return failed(lines->out_path, error);
+            return batch_lines_failed(lines->out_path, error);
         at += n > 0 ? (size_t)n : 0;
     }
     return STATUS_OK;
@@ -273,7 +276,7 @@ enum status batch_lines_answer(struct batch_lines *lines, const struct batch_lin
                "{\"id\":\"batch_req_%zu\",\"custom_id\":%s,\"response\":{\"status_code\":%d,",
                lines->n_answered + 1, quoted ? quoted : "null", http_status);
     buf_puts(&text, "\"request_id\":null,\"body\":");
-    put_body(body, n, &text);
+    batch_lines_put_body(body, n, &text);
     buf_puts(&text, "},\"error\":null}\n");
     text.failed |= !quoted;
     enum status status = lines_append(lines, &text, error);

@@ -33,7 +33,7 @@ static const struct {
 };
 #define N_COMMANDS (sizeof commands / sizeof *commands)
 
-static void print_help(FILE *out) {
+static void tandem_print_help(FILE *out) {
     fprintf(out, "usage: tandem COMMAND [OPTION...]\n\n");
     for (unsigned i = 0; i < N_COMMANDS; i++)
         fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].help);
@@ -44,7 +44,7 @@ int main(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : "";
     exit_checks_stdout();
     if (strcmp(name, "--help") == 0 || strcmp(name, "help") == 0) {
-        print_help(stdout);
+        tandem_print_help(stdout);
         return 0;
     }
     if (strcmp(name, "--version") == 0) {
@@ -59,6 +59,6 @@ int main(int argc, char **argv) {
         argv[1] = program;
         return commands[i].run(argc - 1, argv + 1);
     }
-    print_help(stderr);
+    tandem_print_help(stderr);
     return name[0] ? exit_fail(EXIT_CONFIG, "unknown command \"%s\"", name) : EXIT_CONFIG;
 }

@@ -21,13 +21,13 @@ enum status sibling_folder(char *folder, size_t size, struct error *error) {
     return STATUS_OK;
 }
 
-static void close_files(struct sibling *sibling) {
+static void sibling_close_files(struct sibling *sibling) {
     for (unsigned i = 0; i < 2; i++)
         if (sibling->files[i] >= 0)
             close(sibling->files[i]);
 }
 
-static enum status spawn(struct sibling *sibling, const char **args, struct error *error) {
+static enum status sibling_spawn(struct sibling *sibling, const char **args, struct error *error) {
     extern char **environ;
     posix_spawn_file_actions_t actions;
     args[0] = sibling->path;
@@ -53,15 +53,15 @@ enum status sibling_start(struct sibling *sibling, const char *folder, const cha
     sibling->files[1] = memfd_create("errors", MFD_CLOEXEC);
     enum status status = sibling->files[0] < 0 || sibling->files[1] < 0
                              ? error_set(error, STATUS_IO, "memfd_create: %s", strerror(errno))
-                             : spawn(sibling, args, error);
+                             : sibling_spawn(sibling, args, error);
     if (status != STATUS_OK) {
-        close_files(sibling);
+        sibling_close_files(sibling);
         sibling->pid = 0;
     }
     return status;
 }
 
-static enum status read_all(int fd, struct buf *out) {
+static enum status sibling_read_all(int fd, struct buf *out) {
     char bytes[4096];
     off_t at = 0;
     for (ssize_t n; (n = pread(fd, bytes, sizeof bytes, at)) > 0; at += n)
@@ -75,10 +75,10 @@ enum status sibling_end(struct sibling *sibling, struct buf *out, struct buf *er
     while (waitpid(sibling->pid, &end, 0) < 0 && errno == EINTR)
         ;
     *code = WIFEXITED(end) ? WEXITSTATUS(end) : -1;
-    enum status status = read_all(sibling->files[0], out);
+    enum status status = sibling_read_all(sibling->files[0], out);
     if (status == STATUS_OK)
-        status = read_all(sibling->files[1], errors);
-    close_files(sibling);
+        status = sibling_read_all(sibling->files[1], errors);
+    sibling_close_files(sibling);
     sibling->pid = 0;
     return status == STATUS_OK
                ? STATUS_OK

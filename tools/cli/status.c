@@ -31,8 +31,8 @@ static const struct args_row drain_rows[] = {
     {0}};
 
 /* The answer's JSON; NULL after an error was printed. */
-static json_t *request(struct status_ask *ask, const char *method, const char *path,
-                       const char *body) {
+static json_t *tandem_status_request(struct status_ask *ask, const char *method, const char *path,
+                                     const char *body) {
     struct http_url url = {0};
     struct error error;
     int code = 0;
@@ -60,27 +60,31 @@ static json_t *request(struct status_ask *ask, const char *method, const char *p
     return NULL;
 }
 
-static long long number(const json_t *object, const char *group, const char *key) {
+static long long tandem_status_number(const json_t *object, const char *group, const char *key) {
     return json_integer_value(
         json_object_get(group ? json_object_get(object, group) : object, key));
 }
 
-static const char *text_of(const json_t *object, const char *key) {
+static const char *tandem_status_text_of(const json_t *object, const char *key) {
     const char *text = json_string_value(json_object_get(object, key));
     return text ? text : "-";
 }
 
-static void print_tables(const json_t *root) {
+static void tandem_status_print_tables(const json_t *root) {
     size_t i;
     json_t *row;
     printf("%-12s %8s %8s %8s %10s %8s %9s %8s\n", "router", "uptime s", "queued", "running",
            "completed", "failed", "cancelled", "refused");
     json_array_foreach(json_object_get(root, "routers"), i, row) {
-        printf("%-12s %8lld %8lld %8lld %10lld %8lld %9lld %8lld\n", text_of(row, "name"),
+        printf("%-12s %8lld %8lld %8lld %10lld %8lld %9lld %8lld\n",
+               tandem_status_text_of(row, "name"),
                (long long)json_number_value(json_object_get(row, "uptime_s")),
-               number(row, "requests", "queued"), number(row, "requests", "running"),
-               number(row, "requests", "completed"), number(row, "requests", "failed"),
-               number(row, "requests", "cancelled"), number(row, "requests", "refused"));
+               tandem_status_number(row, "requests", "queued"),
+               tandem_status_number(row, "requests", "running"),
+               tandem_status_number(row, "requests", "completed"),
+               tandem_status_number(row, "requests", "failed"),
+               tandem_status_number(row, "requests", "cancelled"),
+               tandem_status_number(row, "requests", "refused"));
     }
     printf("\n%-12s %-8s %-9s %7s %7s %8s %8s %8s %9s %8s %8s  %s\n", "worker", "role", "state",
            "running", "waiting", "blocks", "used", "cached", "hand-offs", "tokens/s", "pid",
@@ -89,18 +93,21 @@ static void print_tables(const json_t *root) {
         const char *reason = json_string_value(json_object_get(row, "reason"));
         char state[32];
         json_t *percent = json_object_get(row, "percent");
-        snprintf(state, sizeof state, "%s", text_of(row, "state"));
+        snprintf(state, sizeof state, "%s", tandem_status_text_of(row, "state"));
         if (percent)
             snprintf(state, sizeof state, "load %lld%%", json_integer_value(percent));
         printf("%-12s %-8s %-9s %7lld %7lld %8lld %8lld %8lld %9lld %8.0f %8lld  %s",
-               text_of(row, "name"), text_of(row, "role"), state,
-               number(row, "sequences", "running"), number(row, "sequences", "waiting"),
-               number(row, "blocks", "total"),
-               number(row, "blocks", "used") + number(row, "blocks", "reserved"),
-               number(row, "blocks", "cached"),
-               number(row, "handoffs", "in") + number(row, "handoffs", "out"),
-               json_number_value(json_object_get(row, "tokens_per_s")), number(row, NULL, "pid"),
-               text_of(row, "host"));
+               tandem_status_text_of(row, "name"), tandem_status_text_of(row, "role"), state,
+               tandem_status_number(row, "sequences", "running"),
+               tandem_status_number(row, "sequences", "waiting"),
+               tandem_status_number(row, "blocks", "total"),
+               tandem_status_number(row, "blocks", "used") +
+                   tandem_status_number(row, "blocks", "reserved"),
+               tandem_status_number(row, "blocks", "cached"),
+               tandem_status_number(row, "handoffs", "in") +
+                   tandem_status_number(row, "handoffs", "out"),
+               json_number_value(json_object_get(row, "tokens_per_s")),
+               tandem_status_number(row, NULL, "pid"), tandem_status_text_of(row, "host"));
         const char *sums = json_string_value(json_object_get(row, "sums"));
         printf("%s%s%s%s\n", sums ? "  sums: " : "", sums ? sums : "", reason ? "  " : "",
                reason ? reason : "");
@@ -115,20 +122,20 @@ int status_command(int argc, char **argv) {
     args_parse(&args, argc, argv, &ask);
     if (ask.worker)
         return exit_fail(EXIT_CONFIG, "status takes no argument (\"%s\")", ask.worker);
-    json_t *root = request(&ask, "GET", "/admin/status", NULL);
+    json_t *root = tandem_status_request(&ask, "GET", "/admin/status", NULL);
     if (!root)
         return 1;
     if (ask.json) {
         json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
         putchar('\n');
     } else {
-        print_tables(root);
+        tandem_status_print_tables(root);
     }
     json_decref(root);
     return 0;
 }
 
-static int order_worker(struct status_ask *ask, const char *path) {
+static int tandem_status_order_worker(struct status_ask *ask, const char *path) {
     if (!ask->worker)
         return exit_fail(EXIT_CONFIG, "which worker? (tandem status lists them)");
     if (ask->undo && ask->exits)
@@ -140,7 +147,7 @@ static int order_worker(struct status_ask *ask, const char *path) {
     json_decref(body);
     if (!text)
         return exit_fail(EXIT_CONFIG, "the worker's name is not valid UTF-8");
-    json_t *root = request(ask, "POST", path, text);
+    json_t *root = tandem_status_request(ask, "POST", path, text);
     free(text);
     json_decref(root);
     return root ? 0 : 1;
@@ -154,7 +161,7 @@ int status_drain_command(int argc, char **argv) {
                                                {http_trust_rows, AT(target.trust)}}};
     struct status_ask ask = {0};
     args_parse(&args, argc, argv, &ask);
-    return order_worker(&ask, ask.undo ? "/admin/resume" : "/admin/drain");
+    return tandem_status_order_worker(&ask, ask.undo ? "/admin/resume" : "/admin/drain");
 }
 
 int status_kill_command(int argc, char **argv) {
@@ -165,5 +172,5 @@ int status_kill_command(int argc, char **argv) {
         .parts = {{rows, 0}, {target_rows, AT(target)}, {http_trust_rows, AT(target.trust)}}};
     struct status_ask ask = {0};
     args_parse(&args, argc, argv, &ask);
-    return order_worker(&ask, "/admin/kill");
+    return tandem_status_order_worker(&ask, "/admin/kill");
 }

@@ -48,33 +48,33 @@ static _Noreturn void gbench_fail(const char *what, const char *why) {
     exit(1);
 }
 
-static void *get(size_t n) {
+static void *gbench_get(size_t n) {
     void *block = calloc(1, n + 1);
     if (!block)
         gbench_fail("memory", "none is left");
     return block;
 }
 
-static double now_us(void) {
+static double gbench_now_us(void) {
     struct timespec now;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
     return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
 }
 
-static void note(struct times *times, double us) {
+static void gbench_note(struct times *times, double us) {
     if (!times->us)
-        times->us = get(MASKS_MAX * sizeof *times->us);
+        times->us = gbench_get(MASKS_MAX * sizeof *times->us);
     times->us[times->n++] = us;
 }
 
-static int by_size(const void *left, const void *right) {
+static int gbench_by_size(const void *left, const void *right) {
     double a = *(const double *)left, b = *(const double *)right;
     return (a > b) - (a < b);
 }
 
 static void gbench_tell(const char *name, struct times *times) {
     if (times->n > 0)
-        qsort(times->us, times->n, sizeof *times->us, by_size);
+        qsort(times->us, times->n, sizeof *times->us, gbench_by_size);
     printf("%s.n %u\n", name, times->n);
     if (times->n == 0)
         return;
@@ -89,7 +89,8 @@ static uint32_t gbench_draw(struct bench *bench) {
 }
 
 /* A random token of mask and `among`; UINT32_MAX: none. */
-static uint32_t draw_token(struct bench *bench, const uint32_t *mask, const uint32_t *among) {
+static uint32_t gbench_draw_token(struct bench *bench, const uint32_t *mask,
+                                  const uint32_t *among) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < bench->n_words; i++)
         n += (uint32_t)__builtin_popcount(mask[i] & among[i]);
@@ -106,22 +107,23 @@ static uint32_t draw_token(struct bench *bench, const uint32_t *mask, const uint
     }
 }
 
-static uint32_t next_token(struct bench *bench, const uint32_t *mask) {
+static uint32_t gbench_next_token(struct bench *bench, const uint32_t *mask) {
     uint32_t token =
-        gbench_draw(bench) % 4 == 0 ? draw_token(bench, mask, bench->closers) : UINT32_MAX;
-    return token != UINT32_MAX ? token : draw_token(bench, mask, bench->drawable);
+        gbench_draw(bench) % 4 == 0 ? gbench_draw_token(bench, mask, bench->closers) : UINT32_MAX;
+    return token != UINT32_MAX ? token : gbench_draw_token(bench, mask, bench->drawable);
 }
 
 /* One mask, timed. */
-static const uint32_t *mask(struct bench *bench, void *grammar, bool is_first) {
+static const uint32_t *gbench_mask(struct bench *bench, void *grammar, bool is_first) {
     const struct bench_engine *engine = bench->engine;
     uint64_t n_made = engine->figures(bench->opened).n_made;
-    double begin = now_us();
+    double begin = gbench_now_us();
     const uint32_t *bits = engine->mask(grammar);
-    double us = now_us() - begin;
-    note(&bench->times[is_first ? FIRST : AGAIN], us);
+    double us = gbench_now_us() - begin;
+    gbench_note(&bench->times[is_first ? FIRST : AGAIN], us);
     if (is_first)
-        note(&bench->times[engine->figures(bench->opened).n_made > n_made ? MADE : FOUND], us);
+        gbench_note(&bench->times[engine->figures(bench->opened).n_made > n_made ? MADE : FOUND],
+                    us);
     return bits;
 }
 
@@ -130,13 +132,13 @@ static uint32_t gbench_walk(struct bench *bench, void *grammar, uint32_t *tokens
     const struct bench_engine *engine = bench->engine;
     uint32_t n = 0;
     while (n < STEPS_MAX) {
-        const uint32_t *bits = mask(bench, grammar, true);
-        uint32_t token = bits ? next_token(bench, bits) : UINT32_MAX;
+        const uint32_t *bits = gbench_mask(bench, grammar, true);
+        uint32_t token = bits ? gbench_next_token(bench, bits) : UINT32_MAX;
         if (token == UINT32_MAX || (engine->may_end(grammar) && gbench_draw(bench) % 3 == 0))
             break;
-        double begin = now_us();
+        double begin = gbench_now_us();
         bool is_taken = engine->accept(grammar, token);
-        note(&bench->times[ACCEPT], now_us() - begin);
+        gbench_note(&bench->times[ACCEPT], gbench_now_us() - begin);
         if (!is_taken)
             gbench_fail(engine->name, "does not take what its mask allows");
         tokens[n++] = token;
@@ -144,7 +146,7 @@ static uint32_t gbench_walk(struct bench *bench, void *grammar, uint32_t *tokens
     return n;
 }
 
-static void walks(struct bench *bench, void *grammar) {
+static void gbench_walks(struct bench *bench, void *grammar) {
     const struct bench_engine *engine = bench->engine;
     static uint32_t tokens[WALKS][STEPS_MAX];
     uint32_t n[WALKS];
@@ -157,7 +159,7 @@ static void walks(struct bench *bench, void *grammar) {
         if (!engine->reset(grammar))
             gbench_fail(engine->name, "cannot begin anew");
         for (uint32_t k = 0; k < n[i]; k++) {
-            mask(bench, grammar, false);
+            gbench_mask(bench, grammar, false);
             if (!engine->accept(grammar, tokens[i][k]))
                 gbench_fail(engine->name, "does not take what it took before");
         }
@@ -165,11 +167,12 @@ static void walks(struct bench *bench, void *grammar) {
 }
 
 /* Its compiler's time; the grammar, or NULL where it is refused. */
-static void *compile(struct bench *bench, const char *name, const char *schema, bool lenient) {
+static void *gbench_compile(struct bench *bench, const char *name, const char *schema,
+                            bool lenient) {
     char error[512] = "";
-    double begin = now_us();
+    double begin = gbench_now_us();
     void *grammar = bench->engine->compile(bench->opened, schema, lenient, error, sizeof error);
-    double us = now_us() - begin;
+    double us = gbench_now_us() - begin;
     error[strcspn(error, "\n")] = 0;
     if (grammar)
         printf("%s %.4f\n", name, us / 1e3);
@@ -181,28 +184,29 @@ static void *compile(struct bench *bench, const char *name, const char *schema, 
 static void small(struct bench *bench, uint32_t i, const char *schema) {
     char name[64];
     snprintf(name, sizeof name, "compile.%u", i);
-    void *grammar = compile(bench, name, schema, false);
+    void *grammar = gbench_compile(bench, name, schema, false);
     if (!grammar)
         return;
     const struct times *all = &bench->times[FIRST];
     uint32_t n_before = all->n;
-    walks(bench, grammar);
-    struct times own = {.us = get((all->n - n_before) * sizeof *own.us), .n = all->n - n_before};
+    gbench_walks(bench, grammar);
+    struct times own = {.us = gbench_get((all->n - n_before) * sizeof *own.us),
+                        .n = all->n - n_before};
     memcpy(own.us, all->us + n_before, own.n * sizeof *own.us);
     snprintf(name, sizeof name, "schema.%u", i);
     gbench_tell(name, &own);
     free(own.us);
     snprintf(name, sizeof name, "compile_again.%u", i);
-    void *again = compile(bench, name, schema, false);
+    void *again = gbench_compile(bench, name, schema, false);
     if (again)
         bench->engine->free(again);
     bench->engine->free(grammar);
 }
 
 /* A file's text, ended by a zero; the caller frees it. */
-static char *read_file(const char *path) {
+static char *gbench_read_file(const char *path) {
     FILE *file = fopen(path, "rb");
-    char *text = get((size_t)4 << 20);
+    char *text = gbench_get((size_t)4 << 20);
     if (!file)
         gbench_fail(path, "cannot be opened");
     size_t n = fread(text, 1, (size_t)4 << 20, file);
@@ -216,14 +220,14 @@ static void gbench_prepare(struct bench *bench, const struct tokenizer *tokenize
                            size_t n_mask_bytes) {
     uint32_t n = tokenizer_n_tokens(tokenizer);
     size_t n_bytes = 0;
-    uint32_t *lengths = get(n * sizeof *lengths);
+    uint32_t *lengths = gbench_get(n * sizeof *lengths);
     bench->n_words = (n + 31) / 32;
-    bench->drawable = get(bench->n_words * sizeof *bench->drawable);
-    bench->closers = get(bench->n_words * sizeof *bench->closers);
+    bench->drawable = gbench_get(bench->n_words * sizeof *bench->drawable);
+    bench->closers = gbench_get(bench->n_words * sizeof *bench->closers);
     for (uint32_t id = 0; id < n; id++)
         n_bytes +=
             vocabulary_bytes(&tokenizer->vocabulary, id).n + 1 + tokenizer_bytes(tokenizer, id).n;
-    uint8_t *bytes = get(n_bytes);
+    uint8_t *bytes = gbench_get(n_bytes);
     bench->tokens = (struct bench_tokens){.tokenizer = tokenizer,
                                           .lengths = lengths,
                                           .bytes = bytes,
@@ -251,7 +255,7 @@ static void gbench_prepare(struct bench *bench, const struct tokenizer *tokenize
     }
 }
 
-static double resident_mib(void) {
+static double gbench_resident_mib(void) {
     unsigned long pages = 0, resident = 0;
     FILE *file = fopen("/proc/self/statm", "r");
     if (!file || fscanf(file, "%lu %lu", &pages, &resident) != 2)
@@ -262,21 +266,21 @@ static double resident_mib(void) {
 
 static void gbench_run(struct bench *bench, char *schemas, const char *big) {
     char error[512] = "";
-    double before = resident_mib();
-    double begin = now_us();
+    double before = gbench_resident_mib();
+    double begin = gbench_now_us();
     bench->opened = bench->engine->open(&bench->tokens, error, sizeof error);
-    double us = now_us() - begin;
+    double us = gbench_now_us() - begin;
     if (!bench->opened)
         gbench_fail(bench->engine->name, error);
     printf("tokens %u\nvocabulary %.3f\n", bench->tokens.n, us / 1e3);
-    printf("vocabulary_mib %.1f\n", resident_mib() - before);
+    printf("vocabulary_mib %.1f\n", gbench_resident_mib() - before);
     uint32_t n = 0;
     char *save = NULL;
     for (char *line = strtok_r(schemas, "\n", &save); line && n < SCHEMAS_MAX;
          line = strtok_r(NULL, "\n", &save))
         small(bench, n++, line);
     for (int lenient = 0; lenient < 2; lenient++) {
-        void *grammar = compile(bench, lenient ? "big_lenient" : "big", big, lenient);
+        void *grammar = gbench_compile(bench, lenient ? "big_lenient" : "big", big, lenient);
         if (grammar)
             bench->engine->free(grammar);
     }
@@ -285,15 +289,15 @@ static void gbench_run(struct bench *bench, char *schemas, const char *big) {
     struct bench_figures figures = bench->engine->figures(bench->opened);
     printf("kept_bytes %llu\nkept_bytes_max %llu\ndropped %llu\nmemory_mib %.1f\n",
            (unsigned long long)figures.n_bytes, (unsigned long long)figures.n_bytes_max,
-           (unsigned long long)figures.n_dropped, resident_mib() - before);
+           (unsigned long long)figures.n_dropped, gbench_resident_mib() - before);
     bench->engine->close(bench->opened);
 }
 
-static void time_clock(void) {
+static void gbench_time_clock(void) {
     struct times times = {0};
     for (uint32_t i = 0; i < 10000; i++) {
-        double begin = now_us();
-        note(&times, now_us() - begin);
+        double begin = gbench_now_us();
+        gbench_note(&times, gbench_now_us() - begin);
     }
     gbench_tell("clock", &times);
     free(times.us);
@@ -317,8 +321,8 @@ int main(int argc, char **argv) {
         gbench_fail(argv[1], error.text);
     bench.seed = strtoull(argv[5], NULL, 10);
     gbench_prepare(&bench, tokenizer, (size_t)strtoull(argv[4], NULL, 10) << 20);
-    char *schemas = read_file(argv[2]), *big = read_file(argv[3]);
-    time_clock();
+    char *schemas = gbench_read_file(argv[2]), *big = gbench_read_file(argv[3]);
+    gbench_time_clock();
     gbench_run(&bench, schemas, big);
     free(schemas);
     free(big);

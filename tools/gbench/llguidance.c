@@ -106,7 +106,7 @@ static void llguidance_close(void *tokenizer) {
 }
 
 /* Leniency is a member of the schema there: the object's brace opens with it. */
-static char *with_leniency(const char *schema) {
+static char *llguidance_with_leniency(const char *schema) {
     static const char member[] = "{\"x-guidance\":{\"lenient\":true},";
     const char *inside = strchr(schema, '{');
     size_t n = inside ? strlen(inside) : 0;
@@ -124,7 +124,7 @@ static void *llguidance_compile(void *tokenizer, const char *schema, bool lenien
     memset(&constraint, 0, sizeof constraint);
     library.set_defaults(&constraint, tokenizer);
     constraint.log_buffer_level = constraint.log_stderr_level = 0;
-    char *text = lenient ? with_leniency(schema) : NULL;
+    char *text = lenient ? llguidance_with_leniency(schema) : NULL;
     void *matcher = library.new_matcher(&constraint, "json_schema", text ? text : schema);
     free(text);
     const char *why = library.get_error(matcher);

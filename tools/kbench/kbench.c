@@ -34,8 +34,8 @@ static const uint32_t rows[] = {1, 4, 16, 256};
 #define N_SHAPES (sizeof products / sizeof *products)
 #define N_ROWS   (sizeof rows / sizeof *rows)
 
-static void print_shape(const struct machine *machine, const struct kbench_shape *shape, uint32_t m,
-                        const struct gemm_figures *figures) {
+static void kbench_print_shape(const struct machine *machine, const struct kbench_shape *shape,
+                               uint32_t m, const struct gemm_figures *figures) {
     double gb_s = figures->bytes / figures->seconds * 1e-9;
     double gmac_s = (double)shape->n * shape->k * m / figures->seconds * 1e-9;
     printf("%-8s %6u x %-6u m %3u %9.3f ms %7.1f GB/s %4.0f%% %8.1f GMAC/s", shape->format,
@@ -49,7 +49,7 @@ static void print_shape(const struct machine *machine, const struct kbench_shape
 
 /* The limits are measured anew between the shapes, and the percentages printed at the end: what
  * others do on this machine would else be in the one and not in the other. */
-static void time_shapes(const struct subject *subject, const char *format) {
+static void kbench_time_shapes(const struct subject *subject, const char *format) {
     static struct gemm_figures figures[N_SHAPES][N_ROWS];
     struct machine machine;
     machine_init(&machine, subject->n_threads, subject->isa);
@@ -68,12 +68,12 @@ static void time_shapes(const struct subject *subject, const char *format) {
     for (size_t i = 0; i < N_SHAPES; i++)
         for (size_t j = 0; j < N_ROWS; j++)
             if (figures[i][j].seconds > 0)
-                print_shape(&machine, &products[i], rows[j], &figures[i][j]);
+                kbench_print_shape(&machine, &products[i], rows[j], &figures[i][j]);
     fflush(stdout);
     machine_fini(&machine);
 }
 
-static void time_attention(const struct subject *subject) {
+static void kbench_time_attention(const struct subject *subject) {
     static const struct attend_shape shapes[] = {
         {32, 8, 128, 1, 1, 2000, KV_F16},  {32, 8, 128, 1, 1, 2000, KV_F32},
         {32, 8, 128, 16, 1, 500, KV_F16},  {32, 8, 128, 16, 1, 500, KV_F32},
@@ -91,12 +91,12 @@ static void time_attention(const struct subject *subject) {
 }
 
 /* The experts of Qwen2-57B-A14B. */
-static void time_mixture(const struct subject *subject) {
+static void kbench_time_mixture(const struct subject *subject) {
     static const struct moe_shape shape = {64, 8, 3584, 2560};
     static const char *const formats[] = {"q4_1", "f16"};
     static const uint32_t tokens[] = {1, 16, 128};
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
-        struct moe *moe = parts_moe_open(subject, &shape, formats[i], 128);
+        struct kbench_moe *moe = parts_moe_open(subject, &shape, formats[i], 128);
         for (size_t j = 0; moe && j < sizeof tokens / sizeof tokens[0]; j++) {
             struct moe_figures figures = parts_time_moe(moe, tokens[j]);
             printf("moe %-5s T %3u %9.3f ms %7.1f GB/s   its products alone %9.3f ms, x %.3f\n",
@@ -109,11 +109,11 @@ static void time_mixture(const struct subject *subject) {
     }
 }
 
-static bool is_wanted(const struct kbench_options *options, const char *what) {
+static bool kbench_is_wanted(const struct kbench_options *options, const char *what) {
     return !options->of_plan.only || strcmp(options->of_plan.only, what) == 0;
 }
 
-static void usage(FILE *to) {
+static void kbench_usage(FILE *to) {
     fprintf(to, "kbench [--backend cpu] [--isa scalar|avx2|avx512] [--threads N] "
                 "[--only shapes|attend|moe] [--format NAME]\n"
                 "       kbench --plan [--device NAME] [--code FILE] [--only PART] [--tp N,...] "
@@ -124,7 +124,7 @@ static void usage(FILE *to) {
                 "tests/gpu/sass.py --registers).\n");
 }
 
-static int print_plan(const struct kbench_options *options) {
+static int kbench_print_plan(const struct kbench_options *options) {
 #ifdef TANDEM_EMU
     return plan_print(&options->of_plan);
 #else
@@ -174,12 +174,12 @@ int main(int argc, char **argv) {
         else if (c == 'c')
             options.of_plan.code = optarg;
         else {
-            usage(c == 'h' ? stdout : stderr);
+            kbench_usage(c == 'h' ? stdout : stderr);
             return c == 'h' ? EXIT_SUCCESS : EXIT_CONFIG;
         }
     }
     if (options.plan)
-        return print_plan(&options);
+        return kbench_print_plan(&options);
     const struct kernels *kernels = kernels_find(options.backend);
     if (!kernels || !kernels_on_host(kernels)) {
         fprintf(stderr,
@@ -190,11 +190,11 @@ int main(int argc, char **argv) {
         return EXIT_CONFIG;
     }
     struct subject subject = {kernels, options.isa, options.n_threads};
-    if (is_wanted(&options, "shapes"))
-        time_shapes(&subject, options.format);
-    if (is_wanted(&options, "attend"))
-        time_attention(&subject);
-    if (is_wanted(&options, "moe"))
-        time_mixture(&subject);
+    if (kbench_is_wanted(&options, "shapes"))
+        kbench_time_shapes(&subject, options.format);
+    if (kbench_is_wanted(&options, "attend"))
+        kbench_time_attention(&subject);
+    if (kbench_is_wanted(&options, "moe"))
+        kbench_time_mixture(&subject);
     return EXIT_SUCCESS;
 }

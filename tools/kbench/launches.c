@@ -31,7 +31,7 @@ bool launches_read_codes(struct launches *launches, const char *path) {
 }
 
 /* The symbol of a kernel is that of the GPU's code but for its namespace. */
-static const struct code *find_code(const struct launches *launches, const char *symbol) {
+static const struct code *kbench_find_code(const struct launches *launches, const char *symbol) {
     static const char emulated[] = "_ZN7gpu_emu", real[] = "_ZN8gpu_cuda";
     char first[160], name[200];
     if (strncmp(symbol, emulated, sizeof emulated - 1) != 0)
@@ -45,7 +45,7 @@ static const struct code *find_code(const struct launches *launches, const char 
     return NULL;
 }
 
-static const char *symbol_of(const struct emu_seen *launch) {
+static const char *kbench_symbol_of(const struct emu_seen *launch) {
     Dl_info info = {0};
     void *address;
     memcpy(&address, &launch->kernel, sizeof address);
@@ -53,7 +53,7 @@ static const char *symbol_of(const struct emu_seen *launch) {
 }
 
 /* few_kernel of _ZN7gpu_emu10few_kernelILi4E... */
-static void short_name(char *name, size_t n_bytes, const char *symbol) {
+static void kbench_short_name(char *name, size_t n_bytes, const char *symbol) {
     const char *at = strstr(symbol, "gpu_emu");
     char *end;
     long n = at ? strtol(at + 7, &end, 10) : 0;
@@ -66,12 +66,13 @@ static void short_name(char *name, size_t n_bytes, const char *symbol) {
 void launches_name(void *context, const struct emu_seen *launch) {
     struct launches *launches = context;
     if (launches->n_names < CHAIN_MAX)
-        short_name(launches->names[launches->n_names], sizeof *launches->names, symbol_of(launch));
+        kbench_short_name(launches->names[launches->n_names], sizeof *launches->names,
+                          kbench_symbol_of(launch));
     launches->n_names++;
 }
 
-static uint32_t blocks_of_sm(const struct device *gpu, const struct emu_seen *launch,
-                             const struct code *code) {
+static uint32_t kbench_blocks_of_sm(const struct device *gpu, const struct emu_seen *launch,
+                                    const struct code *code) {
     uint32_t n_threads = launch->block[0] * launch->block[1] * launch->block[2];
     uint32_t n = SM_THREADS / n_threads < SM_BLOCKS ? SM_THREADS / n_threads : SM_BLOCKS;
     size_t by_shared = gpu->shared_bytes / (launch->shared_bytes + BLOCK_SHARED);
@@ -87,7 +88,8 @@ static uint32_t blocks_of_sm(const struct device *gpu, const struct emu_seen *la
 
 /* Bytes that the blocks of an SM can have under way: what a thread's code fetches, as far as registers (a narrow load
  * takes a whole one) and shared memory hold it. */
-static double under_way(const struct emu_seen *launch, const struct code *code, double n_blocks) {
+static double kbench_under_way(const struct emu_seen *launch, const struct code *code,
+                               double n_blocks) {
     double n_threads = launch->block[0] * launch->block[1] * launch->block[2];
     double held = fmin(1.0, code->registers / fmax(code->load_registers, 1.0));
     double loaded = code->load_bytes * held * n_threads;
@@ -98,11 +100,11 @@ static double under_way(const struct emu_seen *launch, const struct code *code, 
 void launches_seen(void *context, const struct emu_seen *launch) {
     struct launches *launches = context;
     const struct device *gpu = launches->gpu;
-    const char *symbol = symbol_of(launch);
+    const char *symbol = kbench_symbol_of(launch);
     char name[32];
-    const struct code *code = find_code(launches, symbol);
+    const struct code *code = kbench_find_code(launches, symbol);
     double n = (double)launch->grid[0] * launch->grid[1] * launch->grid[2];
-    uint32_t of_sm = blocks_of_sm(gpu, launch, code);
+    uint32_t of_sm = kbench_blocks_of_sm(gpu, launch, code);
     double at_once = (double)of_sm * gpu->n_sms, waves = ceil(n / at_once);
     /* The share of the SMs' time that has work, when all blocks take as long. */
     double busy = n < gpu->n_sms ? n / gpu->n_sms : n / (waves * at_once);
@@ -111,16 +113,16 @@ void launches_seen(void *context, const struct emu_seen *launch) {
     double of_each = fmin(of_sm, ceil(n / gpu->n_sms)),
            wanted = gpu->read_bytes_s * LATENCY_S / gpu->n_sms;
     launches->n++;
-    short_name(name, sizeof name, symbol);
+    kbench_short_name(name, sizeof name, symbol);
     printf("    %-16s CTAs %6.0f x %4u threads  shared %6.1f KiB", name, n,
            launch->block[0] * launch->block[1] * launch->block[2],
            (double)launch->shared_bytes / 1024);
     if (code)
         printf("  registers %3u", code->registers);
     printf("  of an SM %2u  busy %3.0f %%", of_sm, 100 * busy);
-    bool starves = code && under_way(launch, code, of_each) < ENOUGH * wanted;
+    bool starves = code && kbench_under_way(launch, code, of_each) < ENOUGH * wanted;
     if (code)
-        printf("  under way at most %6.1f KiB", under_way(launch, code, of_each) / 1024);
+        printf("  under way at most %6.1f KiB", kbench_under_way(launch, code, of_each) / 1024);
     if (busy < ENOUGH || starves)
         printf("  CANNOT REACH 80 %%:%s%s", busy < ENOUGH ? " SMs idle" : "",
                starves ? " too few bytes under way" : "");

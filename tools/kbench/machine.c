@@ -38,11 +38,11 @@ struct prober {
     uint32_t index;
 };
 
-static double seconds_since(uint64_t begin) {
+static double kbench_seconds_since(uint64_t begin) {
     return (double)(clock_now_ns() - begin) * 1e-9;
 }
 
-static uint64_t read_plain(const struct probe *probe, uint32_t thread) {
+static uint64_t kbench_read_plain(const struct probe *probe, uint32_t thread) {
     const uint8_t *begin = probe->memory + (size_t)thread * READ_BYTES;
     uint64_t sums[8] = {0};
     for (size_t at = 0; at < READ_BYTES; at += sizeof sums) {
@@ -59,8 +59,8 @@ static uint64_t read_plain(const struct probe *probe, uint32_t thread) {
 #define STREAMS                                                                                    \
     4 /* places that a thread reads from in turn: as many as keep its prefetchers busy */
 
-__attribute__((target("avx2"))) static uint64_t read_avx2(const struct probe *probe,
-                                                          uint32_t thread) {
+__attribute__((target("avx2"))) static uint64_t kbench_read_avx2(const struct probe *probe,
+                                                                 uint32_t thread) {
     enum { PART = READ_BYTES / STREAMS };
     const uint8_t *begin = probe->memory + (size_t)thread * READ_BYTES;
     __m256i sums[2 * STREAMS];
@@ -80,7 +80,7 @@ __attribute__((target("avx2"))) static uint64_t read_avx2(const struct probe *pr
 }
 
 __attribute__((target("avx512f,avx512vnni"))) static uint64_t
-multiply_avx512(const struct probe *probe, uint32_t thread) {
+kbench_multiply_avx512(const struct probe *probe, uint32_t thread) {
     (void)probe, (void)thread;
     __m512i sums[12];
     __m512i a = _mm512_set1_epi8(3);
@@ -97,8 +97,8 @@ multiply_avx512(const struct probe *probe, uint32_t thread) {
 }
 
 /* The product alone: kernels add several of them before they widen the sums. */
-__attribute__((target("avx2"))) static uint64_t multiply_avx2(const struct probe *probe,
-                                                              uint32_t thread) {
+__attribute__((target("avx2"))) static uint64_t kbench_multiply_avx2(const struct probe *probe,
+                                                                     uint32_t thread) {
     (void)probe, (void)thread;
     __m256i a = _mm256_set1_epi8(3);
     __m256i products[12];
@@ -111,7 +111,7 @@ __attribute__((target("avx2"))) static uint64_t multiply_avx2(const struct probe
 }
 #endif
 
-static void *probe_thread(void *arg) {
+static void *kbench_probe_thread(void *arg) {
     struct prober *prober = arg;
     struct probe *probe = prober->probe;
     for (int pass = 0; pass < PASSES; pass++) {
@@ -127,7 +127,7 @@ static void *probe_thread(void *arg) {
 
 /* The most that all threads did together in one second, by the quickest pass from the moment that
  * all begin to the moment that the last ends. */
-static double probe_run(struct probe *probe) {
+static double kbench_probe_run(struct probe *probe) {
     pthread_t threads[THREADS_MAX];
     struct prober probers[THREADS_MAX];
     double best = 0.0;
@@ -135,14 +135,14 @@ static double probe_run(struct probe *probe) {
     pthread_barrier_init(&probe->barrier, NULL, probe->n_threads + 1);
     for (uint32_t i = 0; i < probe->n_threads; i++) {
         probers[i] = (struct prober){probe, i};
-        if (pthread_create(&threads[i], NULL, probe_thread, &probers[i]) != 0)
+        if (pthread_create(&threads[i], NULL, kbench_probe_thread, &probers[i]) != 0)
             abort();
     }
     for (int pass = 0; pass < PASSES; pass++) {
         uint64_t begin = clock_now_ns(); /* they may begin a little later: never too high */
         pthread_barrier_wait(&probe->barrier);
         pthread_barrier_wait(&probe->barrier);
-        double rate = probe->amount * probe->n_threads / seconds_since(begin);
+        double rate = probe->amount * probe->n_threads / kbench_seconds_since(begin);
         best = rate > best ? rate : best;
     }
     for (uint32_t i = 0; i < probe->n_threads; i++)
@@ -154,44 +154,44 @@ static double probe_run(struct probe *probe) {
     return best;
 }
 
-static void keep_best(double *figure, double value) {
+static void kbench_keep_best(double *figure, double value) {
     *figure = value > *figure ? value : *figure;
 }
 
-static void measure_read(struct machine *machine) {
+static void kbench_measure_read(struct machine *machine) {
     struct probe probe = {.memory = machine->memory,
                           .n_threads = machine->n_threads,
                           .amount = READ_BYTES,
-                          .run = read_plain};
-    keep_best(&machine->read_gb_s, probe_run(&probe) * 1e-9);
+                          .run = kbench_read_plain};
+    kbench_keep_best(&machine->read_gb_s, kbench_probe_run(&probe) * 1e-9);
 #if defined(__x86_64__)
-    probe.run = read_avx2;
+    probe.run = kbench_read_avx2;
     if (__builtin_cpu_supports("avx2"))
-        keep_best(&machine->read_gb_s, probe_run(&probe) * 1e-9);
+        kbench_keep_best(&machine->read_gb_s, kbench_probe_run(&probe) * 1e-9);
 #endif
 }
 
-static void measure_products(struct machine *machine) {
+static void kbench_measure_products(struct machine *machine) {
 #if defined(__x86_64__)
     struct probe probe = {.n_threads = machine->n_threads};
     bool any = !machine->isa;
     if (__builtin_cpu_supports("avx512vnni") && (any || strcmp(machine->isa, "avx512") == 0)) {
-        probe.run = multiply_avx512;
+        probe.run = kbench_multiply_avx512;
         probe.amount = 12.0 * 64.0 * ROUNDS;
     } else if (__builtin_cpu_supports("avx2") && (any || strcmp(machine->isa, "avx2") == 0)) {
-        probe.run = multiply_avx2;
+        probe.run = kbench_multiply_avx2;
         probe.amount = 12.0 * 32.0 * ROUNDS;
     }
     if (probe.run)
-        keep_best(&machine->int8_gmac_s, probe_run(&probe) * 1e-9);
+        kbench_keep_best(&machine->int8_gmac_s, kbench_probe_run(&probe) * 1e-9);
 #else
     (void)machine;
 #endif
 }
 
 void machine_measure(struct machine *machine) {
-    measure_read(machine);
-    measure_products(machine);
+    kbench_measure_read(machine);
+    kbench_measure_products(machine);
 }
 
 void machine_init(struct machine *machine, uint32_t n_threads, const char *isa) {
@@ -214,19 +214,19 @@ void machine_fini(struct machine *machine) {
     machine->memory = NULL;
 }
 
-static int by_value(const void *a, const void *b) {
+static int kbench_by_value(const void *a, const void *b) {
     double x = *(const double *)a;
     double y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
 double machine_median(double *values, size_t n) {
-    qsort(values, n, sizeof *values, by_value);
+    qsort(values, n, sizeof *values, kbench_by_value);
     return values[n / 2];
 }
 
-static double time_copies(const struct kernels *kernels, struct kernels_ctx *ctx,
-                          const struct weight *weight, size_t size, uint32_t m) {
+static double kbench_time_copies(const struct kernels *kernels, struct kernels_ctx *ctx,
+                                 const struct weight *weight, size_t size, uint32_t m) {
     size_t n_copies = COPIES_BYTES / size + 1;
     ASSERT(n_copies > 0);
     char *copies = kernels->alloc(ctx, n_copies * size);
@@ -248,7 +248,7 @@ static double time_copies(const struct kernels *kernels, struct kernels_ctx *ctx
             copy.data = copies + next++ % n_copies * size;
             kernels->linear(ctx, out, copy.n, x, &copy, m, EPILOGUE_NONE);
         }
-        seconds[i] = seconds_since(begin) / (double)n_calls;
+        seconds[i] = kbench_seconds_since(begin) / (double)n_calls;
     }
     kernels->dealloc(ctx, copies, n_copies * size);
     kernels->dealloc(ctx, x, (size_t)m * weight->k * sizeof *x);
@@ -287,7 +287,7 @@ bool machine_time_gemm(const struct subject *subject, const char *format, uint32
     size_t size;
     struct weight weight = tensor_pack(kernels, ctx, &tensor, &size);
     tensor_free(&tensor);
-    figures->seconds = time_copies(kernels, ctx, &weight, size, m);
+    figures->seconds = kbench_time_copies(kernels, ctx, &weight, size, m);
     figures->bytes = (double)size;
     kernels->dealloc(ctx, (void *)(uintptr_t)weight.data, size);
     kernels->close(ctx);

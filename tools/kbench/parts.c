@@ -12,7 +12,8 @@
 #define TIMES        11
 #define COPIES_BYTES (400u << 20) /* of experts in memory */
 
-static void *take(const struct kernels *kernels, struct kernels_ctx *ctx, size_t n_bytes) {
+static void *kbench_take_scratch(const struct kernels *kernels, struct kernels_ctx *ctx,
+                                 size_t n_bytes) {
     void *memory = kernels->alloc(ctx, n_bytes);
     if (!memory)
         abort();
@@ -38,9 +39,9 @@ double parts_time_attend(const struct subject *subject, const struct attend_shap
     struct kernels_kv kv = shapes_kv(NULL, shape->n_kv_heads, shape->head_dim, shape->format);
     size_t kv_bytes = (size_t)shape->n_seqs * stride * kv.block_bytes;
     size_t width = (size_t)(shape->n_heads + 2 * shape->n_kv_heads) * shape->head_dim;
-    kv.base = take(kernels, ctx, kv_bytes);
-    float *qkv = take(kernels, ctx, n * width * sizeof *qkv);
-    float *out = take(kernels, ctx, n * width * sizeof *out);
+    kv.base = kbench_take_scratch(kernels, ctx, kv_bytes);
+    float *qkv = kbench_take_scratch(kernels, ctx, n * width * sizeof *qkv);
+    float *out = kbench_take_scratch(kernels, ctx, n * width * sizeof *out);
     uint32_t *numbers = calloc(shape->n_seqs * (stride + 1) + n + 1, sizeof *numbers);
     if (!numbers)
         abort();
@@ -76,7 +77,7 @@ double parts_time_attend(const struct subject *subject, const struct attend_shap
     return machine_median(seconds, TIMES);
 }
 
-struct moe {
+struct kbench_moe {
     struct moe_shape shape;
     const struct kernels *kernels;
     struct kernels_ctx *ctx;
@@ -94,8 +95,8 @@ struct moe {
 };
 
 /* Random bytes; two of every scale make it about 2^-6. */
-static struct weight random_matrix(const struct moe *moe, const char *name, uint32_t n, uint32_t k,
-                                   void *memory) {
+static struct weight kbench_random_matrix(const struct kbench_moe *moe, const char *name,
+                                          uint32_t n, uint32_t k, void *memory) {
     const struct quant_format *format = quant_find(name);
     struct random random = {n};
     size_t n_blocks = (size_t)n * k / format->block;
@@ -119,7 +120,8 @@ static struct weight random_matrix(const struct moe *moe, const char *name, uint
     return weight;
 }
 
-static size_t matrix_size(const struct moe *moe, const char *name, uint32_t n, uint32_t k) {
+static size_t kbench_matrix_size(const struct kbench_moe *moe, const char *name, uint32_t n,
+                                 uint32_t k) {
     struct weight_tensor tensor = {.format = name, .n = n, .k = k};
     const struct quant_format *format = quant_find(name);
     tensor.n_value_bytes = (size_t)n * k / format->block * format->block_bytes;
@@ -131,19 +133,19 @@ static size_t matrix_size(const struct moe *moe, const char *name, uint32_t n, u
     return (size + 63) / 64 * 64;
 }
 
-static void make_experts(struct moe *moe, const char *format) {
+static void kbench_make_experts(struct kbench_moe *moe, const char *format) {
     const struct moe_shape *shape = &moe->shape;
-    size_t first = matrix_size(moe, format, 2 * shape->expert_dim, shape->dim);
-    size_t second = matrix_size(moe, format, shape->dim, shape->expert_dim);
+    size_t first = kbench_matrix_size(moe, format, 2 * shape->expert_dim, shape->dim);
+    size_t second = kbench_matrix_size(moe, format, shape->dim, shape->expert_dim);
     moe->expert_bytes = first + second;
     size_t n_copies = COPIES_BYTES / moe->expert_bytes + 1;
     n_copies = n_copies > shape->n_experts ? shape->n_experts : n_copies;
     moe->memory_bytes = n_copies * moe->expert_bytes;
-    moe->memory = take(moe->kernels, moe->ctx, moe->memory_bytes);
+    moe->memory = kbench_take_scratch(moe->kernels, moe->ctx, moe->memory_bytes);
     struct weight gate_up =
-        random_matrix(moe, format, 2 * shape->expert_dim, shape->dim, moe->memory);
+        kbench_random_matrix(moe, format, 2 * shape->expert_dim, shape->dim, moe->memory);
     struct weight down =
-        random_matrix(moe, format, shape->dim, shape->expert_dim, moe->memory + first);
+        kbench_random_matrix(moe, format, shape->dim, shape->expert_dim, moe->memory + first);
     for (size_t i = 1; i < n_copies; i++)
         memcpy(moe->memory + i * moe->expert_bytes, moe->memory, moe->expert_bytes);
     for (uint32_t e = 0; e < shape->n_experts; e++) {
@@ -155,17 +157,17 @@ static void make_experts(struct moe *moe, const char *format) {
     }
 }
 
-struct moe *parts_moe_open(const struct subject *subject, const struct moe_shape *shape,
-                           const char *format, uint32_t max_tokens) {
+struct kbench_moe *parts_moe_open(const struct subject *subject, const struct moe_shape *shape,
+                                  const char *format, uint32_t max_tokens) {
     uint32_t max_dim = shape->dim > shape->expert_dim ? shape->dim : shape->expert_dim;
     struct kernels_limits limits = {max_tokens, max_tokens, 16, max_dim, 16, 1, 1, 16, KV_F16};
     struct kernels_ctx *ctx = subject_open(subject, &limits);
     if (!ctx)
         return NULL;
-    struct moe *moe = calloc(1, sizeof *moe);
+    struct kbench_moe *moe = calloc(1, sizeof *moe);
     if (!moe)
         abort();
-    *moe = (struct moe){
+    *moe = (struct kbench_moe){
         .shape = *shape, .kernels = subject->kernels, .ctx = ctx, .max_tokens = max_tokens};
     size_t n_pairs = (size_t)max_tokens * shape->n_active;
     moe->gate_up = calloc(shape->n_experts, sizeof *moe->gate_up);
@@ -180,13 +182,13 @@ struct moe *parts_moe_open(const struct subject *subject, const struct moe_shape
     if (!moe->gate_up || !moe->down || !moe->x || !moe->out || !moe->scratch || !moe->ids ||
         !moe->weights)
         abort();
-    make_experts(moe, format);
+    kbench_make_experts(moe, format);
     for (size_t i = 0; i < (size_t)max_tokens * shape->dim; i++)
         moe->x[i] = (float)(i % 17) * 0.1f - 0.8f;
     return moe;
 }
 
-void parts_moe_close(struct moe *moe) {
+void parts_moe_close(struct kbench_moe *moe) {
     if (!moe)
         return;
     moe->kernels->dealloc(moe->ctx, moe->memory, moe->memory_bytes);
@@ -202,7 +204,7 @@ void parts_moe_close(struct moe *moe) {
 }
 
 /* Other experts each time, drawn as a fair router would. */
-static void draw_route(struct moe *moe, struct random *random, uint32_t n_tokens) {
+static void kbench_draw_route(struct kbench_moe *moe, struct random *random, uint32_t n_tokens) {
     uint32_t n_active = moe->shape.n_active;
     for (uint32_t t = 0; t < n_tokens; t++)
         for (uint32_t i = 0; i < n_active; i++) {
@@ -218,7 +220,7 @@ static void draw_route(struct moe *moe, struct random *random, uint32_t n_tokens
         }
 }
 
-static void run_linears(struct moe *moe, const uint32_t *n_rows) {
+static void kbench_run_linears(struct kbench_moe *moe, const uint32_t *n_rows) {
     const struct moe_shape *shape = &moe->shape;
     float *inner = moe->scratch;
     float *outer = inner + (size_t)moe->max_tokens * shape->expert_dim;
@@ -232,7 +234,7 @@ static void run_linears(struct moe *moe, const uint32_t *n_rows) {
     }
 }
 
-struct moe_figures parts_time_moe(struct moe *moe, uint32_t n_tokens) {
+struct moe_figures parts_time_moe(struct kbench_moe *moe, uint32_t n_tokens) {
     const struct moe_shape *shape = &moe->shape;
     struct random random = {n_tokens};
     struct moe_figures figures = {0};
@@ -243,7 +245,7 @@ struct moe_figures parts_time_moe(struct moe *moe, uint32_t n_tokens) {
         abort();
     for (int i = -1; i < TIMES; i++) { /* the first warms up */
         int at = i < 0 ? 0 : i;
-        draw_route(moe, &random, n_tokens);
+        kbench_draw_route(moe, &random, n_tokens);
         memset(n_rows, 0, shape->n_experts * sizeof *n_rows);
         for (uint32_t j = 0; j < n_tokens * shape->n_active; j++)
             n_rows[moe->ids[j]]++;
@@ -253,7 +255,7 @@ struct moe_figures parts_time_moe(struct moe *moe, uint32_t n_tokens) {
                               moe->scratch);
         uint64_t middle = clock_now_ns();
         seconds[at] = (double)(middle - begin) * 1e-9;
-        run_linears(moe, n_rows);
+        kbench_run_linears(moe, n_rows);
         linear_seconds[at] = (double)(clock_now_ns() - middle) * 1e-9;
     }
     for (uint32_t e = 0; e < shape->n_experts; e++)

@@ -30,11 +30,11 @@ struct moe_figures {
     double bytes;          /* weights of the experts that are read */
 };
 
-struct moe;
+struct kbench_moe;
 
 /* A mixture with random weights of a format; experts share memory beyond what leaves the caches.
  * For at most max_tokens. NULL when the backend cannot be opened. */
-struct moe *parts_moe_open(const struct subject *subject, const struct moe_shape *shape,
-                           const char *format, uint32_t max_tokens);
-void parts_moe_close(struct moe *moe);
-struct moe_figures parts_time_moe(struct moe *moe, uint32_t n_tokens);
+struct kbench_moe *parts_moe_open(const struct subject *subject, const struct moe_shape *shape,
+                                  const char *format, uint32_t max_tokens);
+void parts_moe_close(struct kbench_moe *moe);
+struct moe_figures parts_time_moe(struct kbench_moe *moe, uint32_t n_tokens);

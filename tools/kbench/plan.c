@@ -23,18 +23,18 @@
 #define TOKENS_MAX PLAN_TOKENS_MAX
 #define SEQS_MAX   PLAN_SEQS_MAX
 
-struct packed {
+struct kbench_packed {
     struct weight weight;
     size_t n_bytes; /* of 64 x 512 weights */
 };
 
-struct plan {
+struct kbench_plan {
     const struct device *gpu;
     const struct plan_shape *shape; /* of a rank */
     const struct kernels *kernels;
     struct kernels_ctx *ctx; /* rank 0's, the first of `all` */
     struct kernels_ctx *all[RANKS_MAX];
-    struct packed packed, head; /* the model's matrices, and its head */
+    struct kbench_packed packed, head; /* the model's matrices, and its head */
     uint32_t tp;
     double link_bytes_s; /* between the ranks' devices, both directions together */
     struct launches launches;
@@ -52,19 +52,19 @@ struct plan {
 /* Arrays of a step, which lie apart; nobody touches them. */
 enum place { X, PART, NORMED, QKV, ATTENDED, INNER, LOGITS, TABLES };
 
-static float *at(enum place place) {
+static float *kbench_plan_at(enum place place) {
     return (float *)((uintptr_t)(place + 1) << 40);
 }
 
 /* Fast numerics, those of a step in a row, multiply on tensor cores of 16 bits whatever the weights are. */
-static double compute_s(const struct plan *plan) {
+static double kbench_plan_compute_s(const struct kbench_plan *plan) {
     const struct device *gpu = plan->gpu;
     return plan->goes_on ? (plan->floats + plan->ints) / gpu->tensor_ops_s
                          : plan->floats / gpu->float_ops_s + plan->ints / gpu->int8_ops_s;
 }
 
-static void end_operation(struct plan *plan, const char *name) {
-    double memory = plan->bytes / plan->gpu->read_bytes_s, compute = compute_s(plan);
+static void kbench_plan_end_operation(struct kbench_plan *plan, const char *name) {
+    double memory = plan->bytes / plan->gpu->read_bytes_s, compute = kbench_plan_compute_s(plan);
     double link = plan->linked / plan->link_bytes_s, best = fmax(fmax(memory, compute), link);
     *(plan->linked > 0 ? &plan->sums_s : &plan->products_s) += best;
     plan->crossed += plan->linked;
@@ -83,9 +83,9 @@ static void end_operation(struct plan *plan, const char *name) {
 }
 
 /* One of a format, packed, whose memory is none any more. */
-static struct packed pack(struct plan *plan, const char *format) {
+static struct kbench_packed kbench_plan_pack(struct kbench_plan *plan, const char *format) {
     struct weight_tensor tensor = tensor_random(format, 64, 512);
-    struct packed packed;
+    struct kbench_packed packed;
     packed.weight = tensor_pack(plan->kernels, plan->ctx, &tensor, &packed.n_bytes);
     plan->kernels->dealloc(plan->ctx, (void *)(uintptr_t)packed.weight.data, packed.n_bytes);
     tensor_free(&tensor);
@@ -93,8 +93,9 @@ static struct packed pack(struct plan *plan, const char *format) {
 }
 
 /* A matrix of a real one's shape. */
-static struct weight matrix(struct plan *plan, const struct packed *packed, uint32_t n,
-                            uint32_t k) {
+static struct weight kbench_plan_matrix(struct kbench_plan *plan,
+                                        const struct kbench_packed *packed, uint32_t n,
+                                        uint32_t k) {
     struct weight weight = packed->weight;
     weight.n = n;
     weight.k = weight.k_stored = k;
@@ -102,133 +103,140 @@ static struct weight matrix(struct plan *plan, const struct packed *packed, uint
     return weight;
 }
 
-static void product(struct plan *plan, const char *name, const struct packed *packed,
-                    enum place out, uint32_t n, enum place x, uint32_t k, uint32_t n_rows,
-                    enum epilogue epilogue) {
-    struct weight weight = matrix(plan, packed, n, k);
+static void kbench_plan_product(struct kbench_plan *plan, const char *name,
+                                const struct kbench_packed *packed, enum place out, uint32_t n,
+                                enum place x, uint32_t k, uint32_t n_rows, enum epilogue epilogue) {
+    struct weight weight = kbench_plan_matrix(plan, packed, n, k);
     double work = 2.0 * n * k * n_rows;
     bool ints = weight.format == WEIGHT_I4G || weight.format == WEIGHT_I8G;
     *(ints ? &plan->ints : &plan->floats) = work;
     plan->bytes += 4.0 * n_rows * ((double)k + n);
-    plan->kernels->linear(plan->ctx, at(out), epilogue == EPILOGUE_SILU_MUL ? n / 2 : n, at(x),
-                          &weight, n_rows, epilogue);
-    end_operation(plan, name);
+    plan->kernels->linear(plan->ctx, kbench_plan_at(out), epilogue == EPILOGUE_SILU_MUL ? n / 2 : n,
+                          kbench_plan_at(x), &weight, n_rows, epilogue);
+    kbench_plan_end_operation(plan, name);
 }
 
-static void norm(struct plan *plan, uint32_t n_rows) {
+static void kbench_plan_norm(struct kbench_plan *plan, uint32_t n_rows) {
     plan->bytes = 8.0 * n_rows * plan->shape->dim;
-    plan->kernels->norm(plan->ctx, at(NORMED), at(X), at(TABLES), 1e-5f, n_rows, plan->shape->dim);
-    end_operation(plan, "norm");
+    plan->kernels->norm(plan->ctx, kbench_plan_at(NORMED), kbench_plan_at(X),
+                        kbench_plan_at(TABLES), 1e-5f, n_rows, plan->shape->dim);
+    kbench_plan_end_operation(plan, "norm");
 }
 
-static void attention(struct plan *plan, const struct kernels_step *step,
-                      const struct plan_load *load) {
+static void kbench_plan_attention(struct kbench_plan *plan, const struct kernels_step *step,
+                                  const struct plan_load *load) {
     const struct plan_shape *shape = plan->shape;
     uint32_t n = step->batch.n_tokens;
     double seen_keys = 0, keys = (double)load->n_seqs * (load->position + load->n_tokens);
     for (uint32_t i = 0; i < load->n_tokens; i++)
         seen_keys += (double)load->n_seqs * (load->position + i + 1);
-    struct kernels_kv kv = shapes_kv(at(TABLES), shape->n_kv_heads, shape->head_dim, KV_F16);
-    struct rope rope = shapes_rope(shape->head_dim, at(TABLES), at(TABLES));
+    struct kernels_kv kv =
+        shapes_kv(kbench_plan_at(TABLES), shape->n_kv_heads, shape->head_dim, KV_F16);
+    struct rope rope = shapes_rope(shape->head_dim, kbench_plan_at(TABLES), kbench_plan_at(TABLES));
     double width = (double)(shape->n_heads + 2 * shape->n_kv_heads) * shape->head_dim;
     plan->bytes = 8.0 * n * width;
-    plan->kernels->rope_kv(plan->ctx, at(QKV), &step->batch, &rope, &kv);
-    end_operation(plan, "rope");
+    plan->kernels->rope_kv(plan->ctx, kbench_plan_at(QKV), &step->batch, &rope, &kv);
+    kbench_plan_end_operation(plan, "rope");
     plan->bytes =
         keys * shape->n_kv_heads * shape->head_dim * 4 + 8.0 * n * shape->n_heads * shape->head_dim;
     plan->floats = 4.0 * seen_keys * shape->n_heads * shape->head_dim;
-    plan->kernels->attend(plan->ctx, at(ATTENDED), at(QKV), &step->batch, &kv, 0.088f, NULL, 0);
-    end_operation(plan, "attend");
+    plan->kernels->attend(plan->ctx, kbench_plan_at(ATTENDED), kbench_plan_at(QKV), &step->batch,
+                          &kv, 0.088f, NULL, 0);
+    kbench_plan_end_operation(plan, "attend");
 }
 
 /* Whether what a rank adds to the rows crosses rounded, and lies beside them until then. */
-static bool rounds(const struct plan *plan) {
+static bool kbench_plan_rounds(const struct kbench_plan *plan) {
     return plan->tp > 1 && plan->kernels->add_parts;
 }
 
-static void experts(struct plan *plan, enum place out, uint32_t n_rows) {
+static void kbench_plan_experts(struct kbench_plan *plan, enum place out, uint32_t n_rows) {
     static uint32_t ids[1];
     const struct plan_shape *shape = plan->shape;
     struct weight gate_up[64], down[64];
     double touched = fmin(shape->n_experts, (double)n_rows * shape->n_active);
     for (uint32_t e = 0; e < shape->n_experts; e++) {
-        gate_up[e] = matrix(plan, &plan->packed, 2 * shape->expert_inner, shape->dim);
+        gate_up[e] = kbench_plan_matrix(plan, &plan->packed, 2 * shape->expert_inner, shape->dim);
         double bytes = plan->bytes;
-        down[e] = matrix(plan, &plan->packed, shape->dim, shape->expert_inner);
+        down[e] = kbench_plan_matrix(plan, &plan->packed, shape->dim, shape->expert_inner);
         plan->bytes = (bytes + plan->bytes) * touched;
     }
     plan->floats = 6.0 * n_rows * shape->n_active * shape->dim * shape->expert_inner;
-    plan->kernels->moe_ffn(plan->ctx, at(out), at(NORMED), ids, at(TABLES), n_rows, shape->n_active,
-                           gate_up, down, shape->n_experts, at(INNER));
-    end_operation(plan, "experts");
+    plan->kernels->moe_ffn(plan->ctx, kbench_plan_at(out), kbench_plan_at(NORMED), ids,
+                           kbench_plan_at(TABLES), n_rows, shape->n_active, gate_up, down,
+                           shape->n_experts, kbench_plan_at(INNER));
+    kbench_plan_end_operation(plan, "experts");
 }
 
 /* What a rank brings to the others and takes of them; the way by memory, whose bytes are those of NCCL's. */
-static void add_up(struct plan *plan, uint32_t n_rows) {
+static void kbench_plan_add_up(struct kbench_plan *plan, uint32_t n_rows) {
     const double n = (double)n_rows * plan->shape->dim, others = plan->tp - 1;
     if (plan->tp < 2)
         return;
-    bool whole = n <= (double)gpu_sum_whole(plan->tp, rounds(plan));
-    plan->linked = (rounds(plan) ? 2.0 : 4.0) * n * (whole ? 2 * others : 4 * others / plan->tp);
+    bool whole = n <= (double)gpu_sum_whole(plan->tp, kbench_plan_rounds(plan));
+    plan->linked =
+        (kbench_plan_rounds(plan) ? 2.0 : 4.0) * n * (whole ? 2 * others : 4 * others / plan->tp);
     plan->bytes = 4.0 * n * 3;
-    if (rounds(plan))
-        plan->kernels->add_parts(plan->ctx, at(X), at(PART), (size_t)n);
+    if (kbench_plan_rounds(plan))
+        plan->kernels->add_parts(plan->ctx, kbench_plan_at(X), kbench_plan_at(PART), (size_t)n);
     else
-        plan->kernels->sum(plan->ctx, at(X), (size_t)n);
-    end_operation(plan, "sum");
+        plan->kernels->sum(plan->ctx, kbench_plan_at(X), (size_t)n);
+    kbench_plan_end_operation(plan, "sum");
 }
 
-static void layer(struct plan *plan, const struct kernels_step *step,
-                  const struct plan_load *load) {
+static void kbench_plan_layer(struct kbench_plan *plan, const struct kernels_step *step,
+                              const struct plan_load *load) {
     const struct plan_shape *shape = plan->shape;
     uint32_t n = step->batch.n_tokens, width = shape->n_heads * shape->head_dim;
     uint32_t qkv = width + 2 * shape->n_kv_heads * shape->head_dim;
-    enum place part = rounds(plan) ? PART : X;
-    enum epilogue epilogue = rounds(plan) ? EPILOGUE_NONE : EPILOGUE_ADD;
-    norm(plan, n);
-    product(plan, "qkv", &plan->packed, QKV, qkv, NORMED, shape->dim, n, EPILOGUE_NONE);
-    attention(plan, step, load);
-    product(plan, "out", &plan->packed, part, shape->dim, ATTENDED, width, n, epilogue);
-    add_up(plan, n);
-    norm(plan, n);
-    product(plan, "gate_up", &plan->packed, INNER, 2 * shape->inner, NORMED, shape->dim, n,
-            EPILOGUE_SILU_MUL);
-    product(plan, "down", &plan->packed, part, shape->dim, INNER, shape->inner, n, epilogue);
+    enum place part = kbench_plan_rounds(plan) ? PART : X;
+    enum epilogue epilogue = kbench_plan_rounds(plan) ? EPILOGUE_NONE : EPILOGUE_ADD;
+    kbench_plan_norm(plan, n);
+    kbench_plan_product(plan, "qkv", &plan->packed, QKV, qkv, NORMED, shape->dim, n, EPILOGUE_NONE);
+    kbench_plan_attention(plan, step, load);
+    kbench_plan_product(plan, "out", &plan->packed, part, shape->dim, ATTENDED, width, n, epilogue);
+    kbench_plan_add_up(plan, n);
+    kbench_plan_norm(plan, n);
+    kbench_plan_product(plan, "gate_up", &plan->packed, INNER, 2 * shape->inner, NORMED, shape->dim,
+                        n, EPILOGUE_SILU_MUL);
+    kbench_plan_product(plan, "down", &plan->packed, part, shape->dim, INNER, shape->inner, n,
+                        epilogue);
     if (shape->n_experts > 0)
-        experts(plan, part, n);
-    add_up(plan, n);
+        kbench_plan_experts(plan, part, n);
+    kbench_plan_add_up(plan, n);
 }
 
-static void layer_and_head(struct plan *plan, const struct kernels_step *step,
-                           const struct plan_load *load) {
+static void kbench_plan_layer_and_head(struct kbench_plan *plan, const struct kernels_step *step,
+                                       const struct plan_load *load) {
     const struct plan_shape *shape = plan->shape;
     plan->sums_s = plan->products_s = 0;
-    layer(plan, step, load);
+    kbench_plan_layer(plan, step, load);
     printf("  the layer: at best %.1f us, and %.1f us of sums over %u ranks\n",
            plan->products_s * 1e6, plan->sums_s * 1e6, plan->tp);
-    product(plan, "head", &plan->head, LOGITS, shape->n_vocab, NORMED, shape->dim, load->n_seqs,
-            EPILOGUE_NONE);
+    kbench_plan_product(plan, "head", &plan->head, LOGITS, shape->n_vocab, NORMED, shape->dim,
+                        load->n_seqs, EPILOGUE_NONE);
 }
 
 /* What a step of so many layers launches. */
-static uint32_t launch_chain(struct plan *plan, struct kernels_step step,
-                             const struct plan_load *load, uint32_t n_layers) {
+static uint32_t kbench_plan_launch_chain(struct kbench_plan *plan, struct kernels_step step,
+                                         const struct plan_load *load, uint32_t n_layers) {
     plan->launches.n_names = 0;
     plan->sums_s = plan->products_s = plan->crossed = 0;
     plan->kernels->step_begin(plan->ctx, &step);
     for (uint32_t i = 0; i < n_layers; i++)
-        layer(plan, &step, load);
+        kbench_plan_layer(plan, &step, load);
     if (plan->kernels->step_end(plan->ctx) != STATUS_OK)
         plan->failed = true;
     return plan->launches.n_names;
 }
 
 /* What the roofs and the launches of a step come to, for whoever measures one (tests/gpu/run). */
-static void print_predicted(struct plan *plan, const struct plan_load *load, uint32_t n_launches) {
+static void print_predicted(struct kbench_plan *plan, const struct plan_load *load,
+                            uint32_t n_launches) {
     const struct plan_shape *shape = plan->shape;
     double layer_us = (plan->products_s + plan->sums_s) / 3 * 1e6, begun = plan->products_s;
-    product(plan, "head", &plan->head, LOGITS, shape->n_vocab, NORMED, shape->dim, load->n_seqs,
-            EPILOGUE_NONE);
+    kbench_plan_product(plan, "head", &plan->head, LOGITS, shape->n_vocab, NORMED, shape->dim,
+                        load->n_seqs, EPILOGUE_NONE);
     if (plan->kernels->step_end(plan->ctx) != STATUS_OK)
         plan->failed = true;
     double head_us = (plan->products_s - begun) * 1e6, n_layers = shape->n_layers;
@@ -242,10 +250,10 @@ static void print_predicted(struct plan *plan, const struct plan_load *load, uin
 }
 
 /* A layer within a step, whose operations wait for each other: as it is in a graph. */
-static void print_chain(struct plan *plan, const struct kernels_step *step,
-                        const struct plan_load *load) {
-    uint32_t n_two = launch_chain(plan, *step, load, 2);
-    uint32_t n = launch_chain(plan, *step, load, 3) - n_two;
+static void kbench_plan_print_chain(struct kbench_plan *plan, const struct kernels_step *step,
+                                    const struct plan_load *load) {
+    uint32_t n_two = kbench_plan_launch_chain(plan, *step, load, 2);
+    uint32_t n = kbench_plan_launch_chain(plan, *step, load, 3) - n_two;
     if (plan->json) {
         print_predicted(plan, load, n);
         return;
@@ -261,7 +269,7 @@ static void print_chain(struct plan *plan, const struct kernels_step *step,
     printf("\n");
 }
 
-static void print_load(struct plan *plan, const struct plan_load *load) {
+static void kbench_plan_print_load(struct kbench_plan *plan, const struct plan_load *load) {
     static uint32_t ids[TOKENS_MAX], positions[TOKENS_MAX], begins[SEQS_MAX + 1], rows[SEQS_MAX];
     static uint32_t blocks[SEQS_MAX * CONTEXT / KV_BLOCK_TOKENS];
     for (uint32_t s = 0; s < load->n_seqs; s++) {
@@ -279,31 +287,32 @@ static void print_load(struct plan *plan, const struct plan_load *load) {
                                 .rows = rows,
                                 .n_rows = load->n_seqs};
     if (plan->goes_on) {
-        print_chain(plan, &step, load);
+        kbench_plan_print_chain(plan, &step, load);
         return;
     }
     printf("%s, %s, on %s, of %u ranks: a layer and the head; each operation below its launches\n",
            plan->shape->name, load->name, plan->gpu->name, plan->tp);
     plan->kernels->step_begin(plan->ctx, &step);
-    layer_and_head(plan, &step, load);
+    kbench_plan_layer_and_head(plan, &step, load);
 }
 
-static uint32_t share_of(const struct plan *plan, uint32_t n) {
+static uint32_t kbench_plan_share_of(const struct kbench_plan *plan, uint32_t n) {
     return (n + plan->tp - 1) / plan->tp;
 }
 
 /* Of the first rank, which has no less than any other. */
-static struct plan_shape cut(const struct plan *plan, const struct plan_shape *whole) {
+static struct plan_shape kbench_plan_cut(const struct kbench_plan *plan,
+                                         const struct plan_shape *whole) {
     struct plan_shape shape = *whole;
-    shape.n_heads = share_of(plan, whole->n_heads);
-    shape.n_kv_heads = share_of(plan, whole->n_kv_heads);
-    shape.inner = share_of(plan, whole->inner);
-    shape.n_vocab = share_of(plan, whole->n_vocab);
-    shape.expert_inner = share_of(plan, whole->expert_inner);
+    shape.n_heads = kbench_plan_share_of(plan, whole->n_heads);
+    shape.n_kv_heads = kbench_plan_share_of(plan, whole->n_kv_heads);
+    shape.inner = kbench_plan_share_of(plan, whole->inner);
+    shape.n_vocab = kbench_plan_share_of(plan, whole->n_vocab);
+    shape.expert_inner = kbench_plan_share_of(plan, whole->expert_inner);
     return shape;
 }
 
-static enum status open_ranks(struct plan *plan, struct error *error) {
+static enum status kbench_plan_open_ranks(struct kbench_plan *plan, struct error *error) {
     const struct plan_shape *shape = plan->shape;
     struct kernels_options options = {
         .n_threads = 1,
@@ -324,25 +333,26 @@ static enum status open_ranks(struct plan *plan, struct error *error) {
     for (uint32_t rank = 0; plan->tp > 1 && rank < plan->tp; rank++)
         TRY(plan->kernels->meet(plan->all[rank], rank, plan->tp, plan->all, NULL, error));
     plan->ctx = plan->all[0];
-    plan->packed = pack(plan, shape->format);
-    plan->head = pack(plan, shape->head_format);
+    plan->packed = kbench_plan_pack(plan, shape->format);
+    plan->head = kbench_plan_pack(plan, shape->head_format);
     return STATUS_OK;
 }
 
 /* Operations one by one in exact numerics, then in a row in fast ones. */
-static bool print_shape(struct plan *plan, const struct plan_shape *whole, bool goes_on) {
-    struct plan_shape shape = cut(plan, whole);
+static bool kbench_plan_print_shape(struct kbench_plan *plan, const struct plan_shape *whole,
+                                    bool goes_on) {
+    struct plan_shape shape = kbench_plan_cut(plan, whole);
     struct emu_watch watch = {goes_on ? launches_name : launches_seen, &plan->launches};
     struct error error = {0};
     plan->shape = &shape;
     plan->goes_on = goes_on;
     plan->kernels = kernels_find(goes_on ? "cuda-emu:fast" : "cuda-emu:exact");
     emu_watch_launches(&watch);
-    bool good = open_ranks(plan, &error) == STATUS_OK;
+    bool good = kbench_plan_open_ranks(plan, &error) == STATUS_OK;
     if (!good)
         fprintf(stderr, "kbench: %s: %s\n", shape.name, error.text);
     for (size_t i = 0; good && i < PLAN_LOADS; i++)
-        print_load(plan, &plan_loads[i]);
+        kbench_plan_print_load(plan, &plan_loads[i]);
     for (uint32_t rank = 0; rank < plan->tp; rank++) {
         if (plan->all[rank])
             plan->kernels->close(plan->all[rank]);
@@ -353,7 +363,7 @@ static bool print_shape(struct plan *plan, const struct plan_shape *whole, bool 
 }
 
 /* "1,2,4": in rising order of the text; false: not that. */
-static bool read_sizes(const char *text, uint32_t sizes[RANKS_MAX], uint32_t *n) {
+static bool kbench_plan_read_sizes(const char *text, uint32_t sizes[RANKS_MAX], uint32_t *n) {
     char *end = (char *)(uintptr_t)text;
     *n = 0;
     do {
@@ -366,7 +376,7 @@ static bool read_sizes(const char *text, uint32_t sizes[RANKS_MAX], uint32_t *n)
 }
 
 /* 0: no such link. */
-static double rate_of(const struct device *gpu, const char *link) {
+static double kbench_plan_rate_of(const struct device *gpu, const char *link) {
     bool own = (gpu->link == DEVICE_NVLINK) == (strcmp(link, "nvlink") == 0);
     if (strcmp(link, "nvlink") != 0 && strcmp(link, "pcie") != 0)
         return 0;
@@ -374,12 +384,13 @@ static double rate_of(const struct device *gpu, const char *link) {
 }
 
 static int print_device(const struct plan_options *options, const struct device *gpu) {
-    static struct plan plan;
+    static struct kbench_plan plan;
     uint32_t sizes[RANKS_MAX], n_sizes;
     bool good = true;
     plan.gpu = gpu;
-    plan.link_bytes_s = options->link ? rate_of(plan.gpu, options->link) : plan.gpu->link_bytes_s;
-    if (!read_sizes(options->tp, sizes, &n_sizes) || plan.link_bytes_s == 0) {
+    plan.link_bytes_s =
+        options->link ? kbench_plan_rate_of(plan.gpu, options->link) : plan.gpu->link_bytes_s;
+    if (!kbench_plan_read_sizes(options->tp, sizes, &n_sizes) || plan.link_bytes_s == 0) {
         fprintf(stderr, "kbench: --tp: numbers up to %d (1,2,4); --link: nvlink or pcie\n",
                 RANKS_MAX);
         return EXIT_CONFIG;
@@ -396,8 +407,8 @@ static int print_device(const struct plan_options *options, const struct device 
         const struct plan_shape *shape = &plan_shapes[i / n_sizes];
         plan.tp = sizes[i % n_sizes];
         if (!options->only || strstr(shape->name, options->only))
-            good =
-                (plan.json || print_shape(&plan, shape, false)) && print_shape(&plan, shape, true);
+            good = (plan.json || kbench_plan_print_shape(&plan, shape, false)) &&
+                   kbench_plan_print_shape(&plan, shape, true);
     }
     if (plan.json)
         return good && !plan.failed ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void *random_bytes(struct random *random, size_t n_bytes) {
+static void *kbench_random_bytes(struct random *random, size_t n_bytes) {
     uint8_t *bytes = malloc(n_bytes ? n_bytes : 1);
     if (!bytes)
         abort();
@@ -16,21 +16,22 @@ static void *random_bytes(struct random *random, size_t n_bytes) {
     return bytes;
 }
 
-static void put_half(uint8_t *at, float value) {
+static void kbench_put_half(uint8_t *at, float value) {
     memcpy(at, &(uint16_t){float_to_half(value)}, 2);
 }
 
 /* Scales of the size real ones have, so that no number leaves its range. */
-static void set_scales(struct random *random, const struct quant_format *format, uint8_t *at) {
+static void kbench_set_scales(struct random *random, const struct quant_format *format,
+                              uint8_t *at) {
     float value = (random_unit(random_next(random)) - 0.5f) * 0.01f;
     if (format->packed == WEIGHT_F32)
         memcpy(at, &value, 4);
     else if (format->packed == WEIGHT_BF16)
         memcpy(at, &(uint16_t){float_to_bf16(value)}, 2);
     else
-        put_half(at + (strcmp(format->name, "q6_k") == 0 ? 208 : 0), value);
+        kbench_put_half(at + (strcmp(format->name, "q6_k") == 0 ? 208 : 0), value);
     if (format->has_min)
-        put_half(at + 2, value * -7.5f);
+        kbench_put_half(at + 2, value * -7.5f);
 }
 
 struct weight_tensor tensor_random(const char *name, uint32_t n, uint32_t k) {
@@ -46,17 +47,17 @@ struct weight_tensor tensor_random(const char *name, uint32_t n, uint32_t k) {
         fprintf(stderr, "kbench: %s\n", error.text);
         abort();
     }
-    uint8_t *values = random_bytes(&random, sizes.values);
-    uint8_t *scales = random_bytes(&random, sizes.scales);
+    uint8_t *values = kbench_random_bytes(&random, sizes.values);
+    uint8_t *scales = kbench_random_bytes(&random, sizes.scales);
     for (size_t at = 0; format->block_bytes && at < sizes.values; at += format->block_bytes)
-        set_scales(&random, format, values + at);
+        kbench_set_scales(&random, format, values + at);
     for (size_t at = 0; at < sizes.scales; at += 2)
-        put_half(scales + at, 0.01f);
+        kbench_put_half(scales + at, 0.01f);
     tensor.values = values;
     tensor.n_value_bytes = sizes.values;
     tensor.scales = scales;
     tensor.n_scale_bytes = sizes.scales;
-    tensor.zeros = random_bytes(&random, sizes.zeros);
+    tensor.zeros = kbench_random_bytes(&random, sizes.zeros);
     tensor.n_zero_bytes = sizes.zeros;
     return tensor;
 }

@@ -29,7 +29,7 @@ void args_switch(const struct args_given *given) {
 }
 
 /* The number of the row of an option's key, or of the next argument; reading->n: there is none. */
-static unsigned find_row(const struct args_reading *reading, int key, unsigned n_before) {
+static unsigned args_find_row(const struct args_reading *reading, int key, unsigned n_before) {
     unsigned last = reading->n;
     if (key >= KEY_FIRST && (unsigned)(key - KEY_FIRST) < reading->n)
         return (unsigned)(key - KEY_FIRST);
@@ -45,7 +45,7 @@ static unsigned find_row(const struct args_reading *reading, int key, unsigned n
 
 static error_t parse_args(int key, char *text, struct argp_state *state) {
     const struct args_reading *reading = state->input;
-    unsigned i = find_row(reading, key, state->arg_num);
+    unsigned i = args_find_row(reading, key, state->arg_num);
     if (i == reading->n)
         return ARGP_ERR_UNKNOWN;
     const struct args_row *row = reading->rows[i];

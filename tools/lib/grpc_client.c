@@ -49,7 +49,7 @@ enum status grpc_client_new(struct loop *loop, const struct http_url *url,
 }
 
 /* Not from within nghttp2. */
-static void disconnect(struct grpc_client *client) {
+static void grpc_client_disconnect(struct grpc_client *client) {
     http_dial_abort(&client->dial);
     stream_close(client->stream);
     client->stream = NULL;
@@ -61,7 +61,7 @@ static void disconnect(struct grpc_client *client) {
 void grpc_client_free(struct grpc_client *client) {
     if (!client)
         return;
-    disconnect(client);
+    grpc_client_disconnect(client);
     buf_fini(&client->out);
     buf_fini(&client->in);
     free(client);
@@ -89,21 +89,21 @@ static void grpc_client_fail(struct grpc_client *client, enum status status, con
     char text[sizeof client->text], pair[ADDRESS_TEXT_MAX];
     snprintf(text, sizeof text, "%s: %s", address_join(client->url.host, client->url.port, pair),
              what);
-    disconnect(client);
+    grpc_client_disconnect(client);
     grpc_client_finish(client, status, text);
 }
 
 /* --- what nghttp2 calls ------------------------------------------------------------------------- */
 
-static void note_status(int *status, const uint8_t *value, size_t n) {
+static void grpc_client_note_status(int *status, const uint8_t *value, size_t n) {
     char digits[8];
     snprintf(digits, sizeof digits, "%.*s", (int)n, (const char *)value);
     *status = (int)strtol(digits, NULL, 10);
 }
 
-static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
-                     size_t n_name, const uint8_t *value, size_t n_value, uint8_t flags,
-                     void *user) {
+static int grpc_client_on_header(nghttp2_session *session, const nghttp2_frame *frame,
+                                 const uint8_t *name, size_t n_name, const uint8_t *value,
+                                 size_t n_value, uint8_t flags, void *user) {
     struct grpc_client *client = user;
     (void)session;
     (void)flags;
@@ -111,16 +111,16 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
         return 0;
     const char *key = (const char *)name;
     if (n_name == 7 && memcmp(key, ":status", 7) == 0)
-        note_status(&client->http_status, value, n_value);
+        grpc_client_note_status(&client->http_status, value, n_value);
     else if (n_name == 11 && memcmp(key, "grpc-status", 11) == 0)
-        note_status(&client->grpc_status, value, n_value);
+        grpc_client_note_status(&client->grpc_status, value, n_value);
     else if (n_name == 12 && memcmp(key, "grpc-message", 12) == 0)
         snprintf(client->text, sizeof client->text, "%.*s", (int)n_value, (const char *)value);
     return 0;
 }
 
 /* Hands on each message that is whole. False: what came is none. */
-static bool take_messages(struct grpc_client *client) {
+static bool grpc_client_take_messages(struct grpc_client *client) {
     while (client->id != 0 && client->in.n >= PREFIX_BYTES) {
         const uint8_t *at = (const uint8_t *)client->in.data;
         size_t n = (size_t)at[1] << 24 | (size_t)at[2] << 16 | (size_t)at[3] << 8 | at[4];
@@ -137,14 +137,14 @@ static bool take_messages(struct grpc_client *client) {
     return true;
 }
 
-static void reset(struct grpc_client *client, uint32_t code) {
+static void grpc_client_reset(struct grpc_client *client, uint32_t code) {
     if (client->id != 0)
         (void)nghttp2_submit_rst_stream(client->session, NGHTTP2_FLAG_NONE, client->id, code);
     client->id = 0;
 }
 
-static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *bytes,
-                   size_t n, void *user) {
+static int grpc_client_on_data(nghttp2_session *session, uint8_t flags, int32_t id,
+                               const uint8_t *bytes, size_t n, void *user) {
     struct grpc_client *client = user;
     (void)session;
     (void)flags;
@@ -154,16 +154,17 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
     if (id != client->id)
         return 0;
     buf_append(&client->in, bytes, n);
-    if (buf_status(&client->in) == STATUS_OK && take_messages(client))
+    if (buf_status(&client->in) == STATUS_OK && grpc_client_take_messages(client))
         return 0;
     if (id != client->id)
         return 0;
-    reset(client, NGHTTP2_CANCEL);
+    grpc_client_reset(client, NGHTTP2_CANCEL);
     grpc_client_finish(client, STATUS_CORRUPT, "the answer is not a message of gRPC");
     return 0;
 }
 
-static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, void *user) {
+static int grpc_client_on_stream_close(nghttp2_session *session, int32_t id, uint32_t code,
+                                       void *user) {
     struct grpc_client *client = user;
     (void)session;
     if (id != client->id)
@@ -183,8 +184,8 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, 
     return 0;
 }
 
-static ssize_t read_out(nghttp2_session *session, int32_t id, uint8_t *to, size_t most,
-                        uint32_t *flags, nghttp2_data_source *source, void *user) {
+static ssize_t grpc_client_read_out(nghttp2_session *session, int32_t id, uint8_t *to, size_t most,
+                                    uint32_t *flags, nghttp2_data_source *source, void *user) {
     struct grpc_client *client = source->ptr;
     (void)session;
     (void)user;
@@ -203,7 +204,7 @@ static ssize_t read_out(nghttp2_session *session, int32_t id, uint8_t *to, size_
 
 /* --- the connection ------------------------------------------------------------------------------ */
 
-static void flush(struct grpc_client *client) {
+static void grpc_client_flush(struct grpc_client *client) {
     const uint8_t *bytes;
     ssize_t n = 0;
     while (!client->in_session && client->session &&
@@ -233,7 +234,8 @@ static void grpc_client_submit(struct grpc_client *client) {
         headers[i] =
             (nghttp2_nv){(uint8_t *)(uintptr_t)rows[i].name, (uint8_t *)(uintptr_t)rows[i].value,
                          strlen(rows[i].name), strlen(rows[i].value), NGHTTP2_NV_FLAG_NONE};
-    const nghttp2_data_provider body = {.source = {.ptr = client}, .read_callback = read_out};
+    const nghttp2_data_provider body = {.source = {.ptr = client},
+                                        .read_callback = grpc_client_read_out};
     client->n_given = 0;
     int32_t id = nghttp2_submit_request(client->session, NULL, headers, n, &body, NULL);
     if (id < 0) {
@@ -242,22 +244,22 @@ static void grpc_client_submit(struct grpc_client *client) {
     }
     client->id = id;
     client->is_sent = true;
-    flush(client);
+    grpc_client_flush(client);
 }
 
-static void on_bytes(void *user, const char *bytes, size_t n) {
+static void grpc_client_on_bytes(void *user, const char *bytes, size_t n) {
     struct grpc_client *client = user;
     client->in_session = true;
     ssize_t taken = nghttp2_session_mem_recv(client->session, (const uint8_t *)bytes, n);
     client->in_session = false;
-    flush(client);
+    grpc_client_flush(client);
     bool is_over = taken < 0 || (client->session && !nghttp2_session_want_read(client->session) &&
                                  !nghttp2_session_want_write(client->session));
     if (is_over) /* a GOAWAY of ours: the server broke the protocol */
         grpc_client_fail(client, STATUS_CORRUPT, "the answer is not HTTP/2");
 }
 
-static void on_gone(void *user, enum status status) {
+static void grpc_client_on_gone(void *user, enum status status) {
     struct grpc_client *client = user;
     char problem[200]; /* the stream's text goes with it */
     (void)status;
@@ -266,17 +268,18 @@ static void on_gone(void *user, enum status status) {
                      problem[0] ? problem : "the connection broke off");
 }
 
-static const struct stream_events events = {.data = on_bytes, .gone = on_gone};
+static const struct stream_events events = {.data = grpc_client_on_bytes,
+                                            .gone = grpc_client_on_gone};
 
-static enum status open_session(struct grpc_client *client) {
+static enum status grpc_client_open_session(struct grpc_client *client) {
     static const nghttp2_settings_entry settings[] = {
         {NGHTTP2_SETTINGS_ENABLE_PUSH, 0}, {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, WINDOW_BYTES}};
     nghttp2_session_callbacks *calls = NULL;
     if (nghttp2_session_callbacks_new(&calls) != 0)
         return STATUS_NOMEM;
-    nghttp2_session_callbacks_set_on_header_callback(calls, on_header);
-    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(calls, on_data);
-    nghttp2_session_callbacks_set_on_stream_close_callback(calls, on_stream_close);
+    nghttp2_session_callbacks_set_on_header_callback(calls, grpc_client_on_header);
+    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(calls, grpc_client_on_data);
+    nghttp2_session_callbacks_set_on_stream_close_callback(calls, grpc_client_on_stream_close);
     int problem = nghttp2_session_client_new(&client->session, calls, client);
     nghttp2_session_callbacks_del(calls);
     if (problem == 0)
@@ -288,12 +291,13 @@ static enum status open_session(struct grpc_client *client) {
     return problem == 0 ? STATUS_OK : STATUS_NOMEM;
 }
 
-static void on_dialed(void *user, struct stream *stream, enum status status, const char *problem) {
+static void grpc_client_on_dialed(void *user, struct stream *stream, enum status status,
+                                  const char *problem) {
     struct grpc_client *client = user;
     client->stream = stream;
     if (!stream)
         grpc_client_fail(client, status, problem);
-    else if (open_session(client) != STATUS_OK)
+    else if (grpc_client_open_session(client) != STATUS_OK)
         grpc_client_fail(client, STATUS_NOMEM, "no memory for the connection");
     else
         grpc_client_submit(client);
@@ -325,20 +329,20 @@ void grpc_client_start(struct grpc_client *client, const char *path, const char 
     /* One that the server is closing (GOAWAY) takes no new call. */
     if (client->session && !client->in_session &&
         !nghttp2_session_check_request_allowed(client->session))
-        disconnect(client);
+        grpc_client_disconnect(client);
     if (client->session)
         grpc_client_submit(client);
     else
         http_dial(client->loop, &client->url, client->url.is_tls ? client->url.tls_h2 : NULL,
-                  &events, on_dialed, client, &client->dial);
+                  &events, grpc_client_on_dialed, client, &client->dial);
 }
 
 void grpc_client_abort(struct grpc_client *client) {
     client->is_busy = false;
     if (!client->session) {
-        disconnect(client);
+        grpc_client_disconnect(client);
         return;
     }
-    reset(client, NGHTTP2_CANCEL);
-    flush(client);
+    grpc_client_reset(client, NGHTTP2_CANCEL);
+    grpc_client_flush(client);
 }

@@ -51,7 +51,7 @@ enum status http_client_new(struct loop *loop, const struct http_url *url,
     return STATUS_OK;
 }
 
-static void disconnect(struct http_client *client) {
+static void http_client_disconnect(struct http_client *client) {
     stream_close(client->stream);
     client->stream = NULL;
     http_dial_abort(&client->dial);
@@ -61,14 +61,14 @@ static void disconnect(struct http_client *client) {
 void http_client_free(struct http_client *client) {
     if (!client)
         return;
-    disconnect(client);
+    http_client_disconnect(client);
     buf_fini(&client->out);
     buf_fini(&client->in);
     free(client);
 }
 
 void http_client_abort(struct http_client *client) {
-    disconnect(client);
+    http_client_disconnect(client);
     client->phase = PHASE_IDLE;
     client->serial++;
 }
@@ -80,7 +80,7 @@ uint64_t http_client_sent_ns(const struct http_client *client) {
 static void http_client_finish(struct http_client *client, enum status status,
                                const struct error *error) {
     if (status != STATUS_OK || !client->keep)
-        disconnect(client);
+        http_client_disconnect(client);
     client->phase = PHASE_IDLE;
     client->serial++;
     struct http_events calls = client->events;
@@ -95,19 +95,19 @@ static void http_client_fail(struct http_client *client, enum status status, con
     http_client_finish(client, status, &error);
 }
 
-static void begin_connect(struct http_client *client);
+static void http_client_begin_connect(struct http_client *client);
 
 /* A kept connection may have been closed by the server while idle: one silent second try. */
-static void lost(struct http_client *client, enum status status, const char *what) {
+static void http_client_lost(struct http_client *client, enum status status, const char *what) {
     if (client->reused && !client->got_bytes) {
-        disconnect(client);
-        begin_connect(client);
+        http_client_disconnect(client);
+        http_client_begin_connect(client);
         return;
     }
     http_client_fail(client, status, what);
 }
 
-static bool head_line_is(const char *line, const char *name, const char **value) {
+static bool http_client_head_line_is(const char *line, const char *name, const char **value) {
     size_t n = strlen(name);
     if (strncasecmp(line, name, n) != 0 || line[n] != ':')
         return false;
@@ -116,7 +116,7 @@ static bool head_line_is(const char *line, const char *name, const char **value)
 }
 
 /* The head is complete in client->in[0..n), which is NUL-terminated at n. */
-static bool read_head(struct http_client *client, char *head) {
+static bool http_client_read_head(struct http_client *client, char *head) {
     int minor = 0;
     if (sscanf(head, "HTTP/1.%d %d", &minor, &client->http_status) != 2)
         return false;
@@ -127,12 +127,13 @@ static bool read_head(struct http_client *client, char *head) {
     char *save = NULL;
     for (char *line = strtok_r(head, "\r\n", &save); line; line = strtok_r(NULL, "\r\n", &save)) {
         const char *value;
-        if (head_line_is(line, "content-length", &value)) {
+        if (http_client_head_line_is(line, "content-length", &value)) {
             client->framing = FRAMING_LENGTH;
             client->body_left = strtoull(value, NULL, 10);
-        } else if (head_line_is(line, "transfer-encoding", &value)) {
+        } else if (http_client_head_line_is(line, "transfer-encoding", &value)) {
             client->framing = FRAMING_CHUNKED;
-        } else if (head_line_is(line, "connection", &value) && strcasecmp(value, "close") == 0) {
+        } else if (http_client_head_line_is(line, "connection", &value) &&
+                   strcasecmp(value, "close") == 0) {
             client->keep = false;
         }
     }
@@ -151,14 +152,14 @@ struct cursor {
     size_t n;
 };
 
-static void pass(struct cursor *cursor, size_t n) {
+static void http_client_pass_body(struct cursor *cursor, size_t n) {
     cursor->at += n;
     cursor->n -= n;
 }
 
 /* The hexadecimal number in front of a chunk, which may have an extension behind it; false: none, or
  * one that does not fit. */
-static bool read_size(const char *line, size_t n, uint64_t *size) {
+static bool http_client_read_size(const char *line, size_t n, uint64_t *size) {
     uint64_t value = 0;
     size_t i = 0;
     for (; i < n; i++) {
@@ -175,7 +176,7 @@ static bool read_size(const char *line, size_t n, uint64_t *size) {
 
 /* One chunk-size line or chunk end. Answers false when more bytes are needed or the
  * request ended. */
-static bool chunk_frame(struct http_client *client, struct cursor *cursor) {
+static bool http_client_chunk_frame(struct http_client *client, struct cursor *cursor) {
     const char *eol = cursor->n ? memchr(cursor->at, '\n', cursor->n) : NULL;
     uint64_t size;
     if (!eol) {
@@ -186,10 +187,10 @@ static bool chunk_frame(struct http_client *client, struct cursor *cursor) {
     size_t n_line = (size_t)(eol - cursor->at) + 1;
     if (client->in_chunk) { /* the CRLF behind a chunk */
         client->in_chunk = false;
-        pass(cursor, n_line);
+        http_client_pass_body(cursor, n_line);
         return true;
     }
-    if (!read_size(cursor->at, n_line, &size)) {
+    if (!http_client_read_size(cursor->at, n_line, &size)) {
         http_client_fail(client, STATUS_CORRUPT, "broken chunked answer");
         return false;
     }
@@ -199,7 +200,7 @@ static bool chunk_frame(struct http_client *client, struct cursor *cursor) {
                                NULL); /* trailers are not used by any server we talk to */
         return false;
     }
-    pass(cursor, n_line);
+    http_client_pass_body(cursor, n_line);
     client->body_left = size;
     client->in_chunk = true;
     return true;
@@ -207,11 +208,11 @@ static bool chunk_frame(struct http_client *client, struct cursor *cursor) {
 
 /* Hands out what came of the body, and leaves in `cursor` what needs more bytes to be understood.
  * False when the request ended, by the answer's end or by a callback. */
-static bool read_body(struct http_client *client, struct cursor *cursor) {
+static bool http_client_read_body(struct http_client *client, struct cursor *cursor) {
     uint64_t serial = client->serial;
     for (;;) {
         if (client->framing == FRAMING_CHUNKED && client->body_left == 0) {
-            if (!chunk_frame(client, cursor))
+            if (!http_client_chunk_frame(client, cursor))
                 return client->serial == serial;
             continue;
         }
@@ -229,12 +230,12 @@ static bool read_body(struct http_client *client, struct cursor *cursor) {
         client->events.on_body(client->events.user, cursor->at, n);
         if (client->serial != serial)
             return false;
-        pass(cursor, n);
+        http_client_pass_body(cursor, n);
     }
 }
 
 /* Looks at client->in, which something was added to. */
-static void take_input(struct http_client *client) {
+static void http_client_take_input(struct http_client *client) {
     if (client->phase == PHASE_HEAD) {
         char *end = client->in.n ? strstr(client->in.data, "\r\n\r\n") : NULL;
         if (!end) {
@@ -243,7 +244,7 @@ static void take_input(struct http_client *client) {
             return;
         }
         end[2] = 0;
-        if (!read_head(client, client->in.data)) {
+        if (!http_client_read_head(client, client->in.data)) {
             http_client_fail(client, STATUS_CORRUPT, "answer is not HTTP/1.x");
             return;
         }
@@ -253,54 +254,57 @@ static void take_input(struct http_client *client) {
         client->phase = PHASE_BODY;
     }
     struct cursor cursor = {client->in.data, client->in.n};
-    if (read_body(client, &cursor))
+    if (http_client_read_body(client, &cursor))
         buf_consume(&client->in, client->in.n - cursor.n);
 }
 
 /* The stream takes a copy: `out` stays for a second try. */
-static void send_request(struct http_client *client) {
+static void http_client_send_request(struct http_client *client) {
     client->sent_ns = clock_now_ns();
     if (stream_write(client->stream, client->out.data, client->out.n) == STATUS_NOMEM)
         http_client_fail(client, STATUS_NOMEM, "no memory for the request");
 }
 
-static void on_data(void *user, const char *bytes, size_t n) {
+static void http_client_on_data(void *user, const char *bytes, size_t n) {
     struct http_client *client = user;
     if (client->phase == PHASE_IDLE) { /* bytes nobody asked for */
-        disconnect(client);
+        http_client_disconnect(client);
         return;
     }
     client->got_bytes = true;
     struct cursor cursor = {bytes, n};
     if (client->phase != PHASE_BODY || client->in.n > 0) {
         buf_append(&client->in, bytes, n);
-        take_input(client);
-    } else if (read_body(client, &cursor)) { /* most often all of it, and nothing is kept */
+        http_client_take_input(client);
+    } else if (http_client_read_body(client,
+                                     &cursor)) { /* most often all of it, and nothing is kept */
         buf_append(&client->in, cursor.at, cursor.n);
     }
 }
 
-static void on_gone(void *user, enum status status) {
+static void http_client_on_gone(void *user, enum status status) {
     struct http_client *client = user;
     char problem[200]; /* the stream's text goes with it */
     snprintf(problem, sizeof problem, "%s", stream_problem(client->stream));
     if (client->phase == PHASE_IDLE)
-        disconnect(client);
+        http_client_disconnect(client);
     else if (problem[0] && !stream_protocol(client->stream)) /* no handshake, no second try */
         http_client_fail(client, STATUS_IO, problem);
     else if (status == STATUS_CLOSED && client->phase == PHASE_BODY &&
              client->framing == FRAMING_CLOSE)
         http_client_finish(client, STATUS_OK, NULL);
     else
-        lost(client, problem[0] ? STATUS_IO : STATUS_CLOSED,
-             status == STATUS_CLOSED ? "connection closed before the answer's end"
-             : problem[0]            ? problem
-                                     : "the connection broke off");
+        http_client_lost(client, problem[0] ? STATUS_IO : STATUS_CLOSED,
+                         status == STATUS_CLOSED ? "connection closed before the answer's end"
+                         : problem[0]            ? problem
+                                                 : "the connection broke off");
 }
 
-static const struct stream_events events = {.data = on_data, .gone = on_gone};
+static const struct stream_events events = {.data = http_client_on_data,
+                                            .gone = http_client_on_gone};
 
-static void on_dialed(void *user, struct stream *stream, enum status status, const char *problem) {
+static void http_client_on_dialed(void *user, struct stream *stream, enum status status,
+                                  const char *problem) {
     struct http_client *client = user;
     if (!stream) {
         http_client_fail(client, status, problem);
@@ -308,14 +312,14 @@ static void on_dialed(void *user, struct stream *stream, enum status status, con
     }
     client->stream = stream;
     client->phase = PHASE_HEAD;
-    send_request(client);
+    http_client_send_request(client);
 }
 
-static void begin_connect(struct http_client *client) {
+static void http_client_begin_connect(struct http_client *client) {
     client->phase = PHASE_CONNECTING;
     client->reused = false;
     http_dial(client->loop, &client->url, client->url.is_tls ? client->url.tls : NULL, &events,
-              on_dialed, client, &client->dial);
+              http_client_on_dialed, client, &client->dial);
 }
 
 void http_client_start(struct http_client *client, const struct http_ask *ask,
@@ -342,10 +346,10 @@ void http_client_start(struct http_client *client, const struct http_ask *ask,
     if (ask->body)
         buf_append(&client->out, ask->body, n_body);
     if (!client->stream) {
-        begin_connect(client);
+        http_client_begin_connect(client);
         return;
     }
     client->phase = PHASE_HEAD;
     client->reused = true;
-    send_request(client);
+    http_client_send_request(client);
 }

@@ -27,7 +27,7 @@ struct http_dial {
     struct loop_watch *watch; /* owned */
 };
 
-static void close_socket(struct http_dial *dial) {
+static void http_dial_close_socket(struct http_dial *dial) {
     loop_watch_free(dial->watch);
     if (dial->fd >= 0)
         close(dial->fd);
@@ -40,7 +40,7 @@ void http_dial_abort(struct http_dial **owner) {
     *owner = NULL;
     if (!dial)
         return;
-    close_socket(dial);
+    http_dial_close_socket(dial);
     if (dial->found)
         freeaddrinfo(dial->found);
     free(dial);
@@ -53,9 +53,9 @@ static void http_dial_fail(struct http_dial *dial, enum status status, const cha
     fn(user, NULL, status, problem);
 }
 
-static void try_next(struct http_dial *dial, int problem);
+static void http_dial_try_next(struct http_dial *dial, int problem);
 
-static void on_connected(void *user, unsigned happened) {
+static void http_dial_on_connected(void *user, unsigned happened) {
     struct http_dial *dial = user;
     struct stream *stream = NULL;
     int problem = 0;
@@ -63,8 +63,8 @@ static void on_connected(void *user, unsigned happened) {
     (void)happened;
     getsockopt(dial->fd, SOL_SOCKET, SO_ERROR, &problem, &size);
     if (problem != 0) {
-        close_socket(dial);
-        try_next(dial, problem);
+        http_dial_close_socket(dial);
+        http_dial_try_next(dial, problem);
         return;
     }
     loop_watch_free(dial->watch);
@@ -100,7 +100,7 @@ static int http_dial_begin(const struct addrinfo *to) {
 
 /* A name may have addresses of which one is served: localhost those of IPv6 and IPv4. `problem` is
  * what the one before met. */
-static void try_next(struct http_dial *dial, int problem) {
+static void http_dial_try_next(struct http_dial *dial, int problem) {
     while (dial->fd < 0 && dial->next) {
         dial->fd = http_dial_begin(dial->next);
         problem = errno;
@@ -108,7 +108,8 @@ static void try_next(struct http_dial *dial, int problem) {
     }
     if (dial->fd < 0)
         http_dial_fail(dial, STATUS_CLOSED, strerror(problem));
-    else if (loop_watch_new(dial->loop, dial->fd, on_connected, dial, &dial->watch) != STATUS_OK ||
+    else if (loop_watch_new(dial->loop, dial->fd, http_dial_on_connected, dial, &dial->watch) !=
+                 STATUS_OK ||
              loop_watch_set(dial->watch, LOOP_WRITE) != STATUS_OK)
         http_dial_fail(dial, STATUS_IO, "cannot watch the connection");
 }
@@ -139,5 +140,5 @@ void http_dial(struct loop *loop, const struct http_url *url, struct tls_context
         return;
     }
     dial->next = dial->found;
-    try_next(dial, 0);
+    http_dial_try_next(dial, 0);
 }

@@ -14,19 +14,20 @@ struct fetch {
     double timeout_s;
 };
 
-static void on_timeout(void *user) {
+static void http_fetch_on_timeout(void *user) {
     struct fetch *fetch = user;
     fetch->status =
         error_set(fetch->error, STATUS_TIMEOUT, "no answer within %.3g s", fetch->timeout_s);
     loop_stop(fetch->loop);
 }
 
-static void on_body(void *user, const char *bytes, size_t n) {
+static void http_fetch_on_body(void *user, const char *bytes, size_t n) {
     struct fetch *fetch = user;
     buf_append(fetch->answer, bytes, n);
 }
 
-static void on_end(void *user, enum status status, int http_status, const struct error *error) {
+static void http_fetch_on_end(void *user, enum status status, int http_status,
+                              const struct error *error) {
     struct fetch *fetch = user;
     fetch->status = status;
     fetch->http_status = http_status;
@@ -45,12 +46,12 @@ enum status http_fetch(const struct http_url *url, const struct http_ask *ask, d
     struct http_client *client = NULL;
     struct loop_timer *timeout = NULL;
     TRY(loop_new(&fetch.loop));
-    enum status status = loop_timer_new(fetch.loop, on_timeout, &fetch, &timeout);
+    enum status status = loop_timer_new(fetch.loop, http_fetch_on_timeout, &fetch, &timeout);
     if (status == STATUS_OK)
         status = http_client_new(fetch.loop, url, &client);
     if (status == STATUS_OK) {
         loop_timer_after(timeout, (uint64_t)(fetch.timeout_s * (double)NS_PER_S));
-        struct http_events events = {on_body, on_end, &fetch};
+        struct http_events events = {http_fetch_on_body, http_fetch_on_end, &fetch};
         http_client_start(client, ask, &events);
         loop_run(fetch.loop);
         status = fetch.status;

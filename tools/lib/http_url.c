@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static const char *skip_scheme(const char *text, struct http_url *url) {
+static const char *http_url_skip_scheme(const char *text, struct http_url *url) {
     static const struct {
         const char *begin;
         bool is_tls, is_grpc;
@@ -23,7 +23,7 @@ static const char *skip_scheme(const char *text, struct http_url *url) {
 }
 
 /* What is in brackets, with the zone as URLs have it (RFC 6874) or as everybody else has. */
-static bool read_v6(const char *text, size_t n, struct http_url *url) {
+static bool http_url_read_v6(const char *text, size_t n, struct http_url *url) {
     if (n >= sizeof url->host)
         return false;
     memcpy(url->host, text, n);
@@ -35,7 +35,7 @@ static bool read_v6(const char *text, size_t n, struct http_url *url) {
 }
 
 /* "HOST", "HOST:PORT", "[V6]" or "[V6]:PORT" of n bytes. NULL, or what is wrong with it. */
-static const char *read_server(const char *text, size_t n, struct http_url *url) {
+static const char *http_url_read_server(const char *text, size_t n, struct http_url *url) {
     static const char no_form[] = "not of the form http://HOST:PORT or https://HOST:PORT";
     const char *end = text + n, *port = url->is_tls ? "443" : "80", *colon;
     size_t n_port = strlen(port);
@@ -43,7 +43,7 @@ static const char *read_server(const char *text, size_t n, struct http_url *url)
         const char *close = memchr(text, ']', n);
         if (!close)
             return "'[' without ']'";
-        if (!read_v6(text + 1, (size_t)(close - text - 1), url))
+        if (!http_url_read_v6(text + 1, (size_t)(close - text - 1), url))
             return "the text in brackets is not an IPv6 address";
         colon = close + 1;
         if (colon < end && *colon != ':')
@@ -69,7 +69,7 @@ static const char *read_server(const char *text, size_t n, struct http_url *url)
 
 enum status http_url_parse(const char *text, struct http_url *url, struct error *error) {
     struct http_url read = {0};
-    const char *at = skip_scheme(text, &read);
+    const char *at = http_url_skip_scheme(text, &read);
     if (at == text && strstr(at, "://"))
         return error_set(error, STATUS_INVALID,
                          "%s: only http://, https://, grpc:// and grpcs:// are known", text);
@@ -80,7 +80,7 @@ enum status http_url_parse(const char *text, struct http_url *url, struct error 
     /* The base URL of OpenAI's clients ends so; our routes begin so. */
     if (n_base >= 3 && memcmp(slash + n_base - 3, "/v1", 3) == 0)
         n_base -= 3;
-    const char *why = read_server(at, slash ? (size_t)(slash - at) : strlen(at), &read);
+    const char *why = http_url_read_server(at, slash ? (size_t)(slash - at) : strlen(at), &read);
     if (!why && n_base >= sizeof read.base)
         why = "the path is too long";
     if (why)

@@ -21,20 +21,20 @@ void sse_client_reset(struct sse_client *sse) {
     sse->has_data = sse->has_line = sse->has_cr = false;
 }
 
-static enum status state(const struct sse_client *sse) {
+static enum status sse_client_state(const struct sse_client *sse) {
     TRY(buf_status(&sse->line));
     return buf_status(&sse->data);
 }
 
 /* What the event has so far stays when the bytes at hand are gone. */
-static void keep_value(struct sse_client *sse) {
+static void sse_client_keep_value(struct sse_client *sse) {
     if (sse->value.bytes)
         buf_append(&sse->data, sse->value.bytes, sse->value.n);
     sse->value = (struct span){0};
 }
 
-static void add_data(struct sse_client *sse, struct span value) {
-    keep_value(sse);
+static void sse_client_add_data(struct sse_client *sse, struct span value) {
+    sse_client_keep_value(sse);
     if (!sse->has_data) {
         sse->value = value;
     } else {
@@ -44,11 +44,11 @@ static void add_data(struct sse_client *sse, struct span value) {
     sse->has_data = true;
 }
 
-static void end_event(struct sse_client *sse) {
+static void sse_client_end_event(struct sse_client *sse) {
     struct span data = sse->value;
     if (!data.bytes)
         data = (struct span){sse->data.data ? sse->data.data : "", sse->data.n};
-    if (sse->has_data && state(sse) == STATUS_OK) {
+    if (sse->has_data && sse_client_state(sse) == STATUS_OK) {
         sse->on_event(sse->user, data.bytes, data.n);
         buf_clear(&sse->data);
     }
@@ -57,7 +57,7 @@ static void end_event(struct sse_client *sse) {
 }
 
 /* A line without its end. */
-static void take_line(struct sse_client *sse, const char *line, size_t n) {
+static void sse_client_take_line(struct sse_client *sse, const char *line, size_t n) {
     static const char mark[] = "\xef\xbb\xbf";
     if (!sse->has_line && n >= 3 && memcmp(line, mark, 3) == 0) {
         line += 3;
@@ -65,31 +65,31 @@ static void take_line(struct sse_client *sse, const char *line, size_t n) {
     }
     sse->has_line = true;
     if (n == 0) {
-        end_event(sse);
+        sse_client_end_event(sse);
         return;
     }
     if (n < 4 || memcmp(line, "data", 4) != 0 || (n > 4 && line[4] != ':'))
         return;
     size_t skip = n == 4 ? 4 : n > 5 && line[5] == ' ' ? 6 : 5;
-    add_data(sse, (struct span){line + skip, n - skip});
+    sse_client_add_data(sse, (struct span){line + skip, n - skip});
 }
 
-static void end_line(struct sse_client *sse, const char *rest, size_t n) {
+static void sse_client_end_line(struct sse_client *sse, const char *rest, size_t n) {
     if (sse->line.n == 0 && n <= SSE_EVENT_MAX) { /* most lines come whole: no copy */
-        take_line(sse, rest, n);
+        sse_client_take_line(sse, rest, n);
         return;
     }
     buf_append(&sse->line, rest, n);
     if (buf_status(&sse->line) != STATUS_OK)
         return;
-    take_line(sse, sse->line.data, sse->line.n);
-    keep_value(sse);
+    sse_client_take_line(sse, sse->line.data, sse->line.n);
+    sse_client_keep_value(sse);
     buf_clear(&sse->line);
 }
 
 enum status sse_client_feed(struct sse_client *sse, const char *bytes, size_t n) {
     const char *at = bytes, *end = bytes + n;
-    while (at < end && state(sse) == STATUS_OK) {
+    while (at < end && sse_client_state(sse) == STATUS_OK) {
         const char *begin = at;
         if (sse->has_cr && *at == '\n')
             begin = ++at;
@@ -101,9 +101,9 @@ enum status sse_client_feed(struct sse_client *sse, const char *bytes, size_t n)
             break;
         }
         sse->has_cr = *at == '\r';
-        end_line(sse, begin, (size_t)(at - begin));
+        sse_client_end_line(sse, begin, (size_t)(at - begin));
         at++;
     }
-    keep_value(sse);
-    return state(sse);
+    sse_client_keep_value(sse);
+    return sse_client_state(sse);
 }

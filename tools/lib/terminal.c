@@ -10,7 +10,7 @@ bool terminal_is_gone(int fd) {
     return poll(&look, 1, 0) == 1 && (look.revents & (POLLHUP | POLLERR | POLLNVAL));
 }
 
-static void look_again(void *user) {
+static void terminal_look_again(void *user) {
     struct terminal *terminal = user;
     if (terminal_is_gone(terminal->fd))
         terminal->gone(terminal->user);
@@ -23,7 +23,7 @@ enum status terminal_init(struct terminal *terminal, struct loop *loop, int fd, 
     *terminal = (struct terminal){.fd = fd, .gone = gone, .user = user};
     if (!isatty(fd))
         return STATUS_OK;
-    TRY(loop_timer_new(loop, look_again, terminal, &terminal->timer));
+    TRY(loop_timer_new(loop, terminal_look_again, terminal, &terminal->timer));
     loop_timer_after(terminal->timer, NS_PER_S);
     return STATUS_OK;
 }

@@ -103,7 +103,8 @@ struct answer_reader {
 
 static const struct answer_member nothing = {0, "", PLACE_OTHER, MEANS_NOTHING};
 
-static const struct answer_member *find_member(enum place in, const char *key, size_t n) {
+static const struct answer_member *bench_answer_find_member(enum place in, const char *key,
+                                                            size_t n) {
     const struct answer_member *members = known[in].members;
     for (uint32_t i = 0; i < known[in].n; i++)
         if (members[i].n_key == n && members[i].key[0] == *key &&
@@ -112,7 +113,7 @@ static const struct answer_member *find_member(enum place in, const char *key, s
     return &nothing;
 }
 
-static inline void skip_blanks(struct answer_reader *reader) {
+static inline void bench_answer_skip_blanks(struct answer_reader *reader) {
     const char *at = reader->at;
     while (at < reader->end && (*at == ' ' || *at == '\t' || *at == '\r' || *at == '\n'))
         at++;
@@ -123,7 +124,7 @@ static inline void skip_blanks(struct answer_reader *reader) {
  * stands there. */
 static inline bool answer_take(struct answer_reader *reader, char byte) {
     if (reader->at < reader->end && *reader->at <= ' ')
-        skip_blanks(reader);
+        bench_answer_skip_blanks(reader);
     bool is_there = reader->at < reader->end && *reader->at == byte;
     reader->at += is_there;
     return is_there;
@@ -131,7 +132,7 @@ static inline bool answer_take(struct answer_reader *reader, char byte) {
 
 /* The bytes of `word`, one of eight, that are `byte` have their highest bit set; so may bytes above
  * the lowest of these. */
-static inline uint64_t mark_byte(uint64_t word, unsigned char byte) {
+static inline uint64_t bench_answer_mark_byte(uint64_t word, unsigned char byte) {
     const uint64_t ones = 0x0101010101010101;
     uint64_t differs = word ^ (ones * byte);
     return (differs - ones) & ~differs & (ones << 7);
@@ -139,13 +140,13 @@ static inline uint64_t mark_byte(uint64_t word, unsigned char byte) {
 
 /* The first quote or backslash; `end`: none. Eight bytes at a time, as reading strings is most of
  * what reading a line costs. */
-static inline const char *find_stop(const char *at, const char *end) {
+static inline const char *bench_answer_find_stop(const char *at, const char *end) {
     _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                    "the lowest mark is the first byte's");
     for (; end - at >= 8; at += 8) {
         uint64_t word;
         memcpy(&word, at, sizeof word);
-        uint64_t marks = mark_byte(word, '"') | mark_byte(word, '\\');
+        uint64_t marks = bench_answer_mark_byte(word, '"') | bench_answer_mark_byte(word, '\\');
         if (marks)
             return at + __builtin_ctzll(marks) / 8;
     }
@@ -155,12 +156,13 @@ static inline const char *find_stop(const char *at, const char *end) {
 }
 
 /* A string, its quotes passed over; escapes stay as they are. */
-static inline bool read_string(struct answer_reader *reader, const char **text, size_t *n) {
+static inline bool bench_answer_read_string(struct answer_reader *reader, const char **text,
+                                            size_t *n) {
     if (!answer_take(reader, '"'))
         return false;
-    const char *at = find_stop(reader->at, reader->end);
+    const char *at = bench_answer_find_stop(reader->at, reader->end);
     while (at < reader->end && *at == '\\')
-        at = reader->end - at > 2 ? find_stop(at + 2, reader->end) : reader->end;
+        at = reader->end - at > 2 ? bench_answer_find_stop(at + 2, reader->end) : reader->end;
     if (at >= reader->end)
         return false;
     *text = reader->at;
@@ -170,21 +172,21 @@ static inline bool read_string(struct answer_reader *reader, const char **text, 
 }
 
 /* Servers may answer with a longer or shorter name of the same model: one begins the other. */
-static bool is_other_model(const char *name, size_t n, const char *asked) {
+static bool bench_answer_is_other_model(const char *name, size_t n, const char *asked) {
     size_t n_asked = strlen(asked);
     return memchr(name, '\\', n) == NULL && strncmp(name, asked, n < n_asked ? n : n_asked) != 0;
 }
 
-static bool take_string(struct answer_reader *reader, enum meaning meaning) {
+static bool bench_answer_take_string(struct answer_reader *reader, enum meaning meaning) {
     const char *text;
     size_t n;
-    if (!read_string(reader, &text, &n))
+    if (!bench_answer_read_string(reader, &text, &n))
         return false;
     reader->has_choice |= meaning == MEANS_WHOLE;
     if (meaning == MEANS_CONTENT || meaning == MEANS_WHOLE)
         reader->has_text |= n > 0;
     else if (meaning == MEANS_MODEL && reader->model)
-        reader->is_other_model = is_other_model(text, n, reader->model);
+        reader->is_other_model = bench_answer_is_other_model(text, n, reader->model);
     else if (meaning == MEANS_FINISH)
         reader->finish = n == 6 && memcmp(text, "length", n) == 0 ? FINISH_LENGTH
                          : n == 4 && memcmp(text, "stop", n) == 0 ? FINISH_STOP
@@ -192,15 +194,15 @@ static bool take_string(struct answer_reader *reader, enum meaning meaning) {
     return true;
 }
 
-static bool is_numeric(char c) {
+static bool bench_answer_is_numeric(char c) {
     return (c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E';
 }
 
 /* A whole number's value is taken where it means something; of any other its digits are. */
-static bool take_number(struct answer_reader *reader, enum meaning meaning) {
+static bool bench_answer_take_number(struct answer_reader *reader, enum meaning meaning) {
     const char *begin = reader->at;
     uint32_t value = 0;
-    for (; reader->at < reader->end && is_numeric(*reader->at); reader->at++)
+    for (; reader->at < reader->end && bench_answer_is_numeric(*reader->at); reader->at++)
         if (*reader->at >= '0' && *reader->at <= '9')
             value = value * 10 + (uint32_t)(*reader->at - '0');
     if (meaning == MEANS_PROMPT)
@@ -213,7 +215,7 @@ static bool take_number(struct answer_reader *reader, enum meaning meaning) {
 }
 
 /* null, true or false. */
-static bool take_word(struct answer_reader *reader) {
+static bool bench_answer_take_word(struct answer_reader *reader) {
     const char *word = *reader->at == 'n' ? "null" : *reader->at == 't' ? "true" : "false";
     size_t n = *word == 'f' ? 5 : 4;
     if ((size_t)(reader->end - reader->at) < n || memcmp(reader->at, word, n) != 0)
@@ -222,10 +224,10 @@ static bool take_word(struct answer_reader *reader) {
     return true;
 }
 
-static bool read_value(struct answer_reader *reader, const struct answer_member *member,
-                       unsigned depth);
+static bool bench_answer_read_value(struct answer_reader *reader,
+                                    const struct answer_member *member, unsigned depth);
 
-static bool read_list(struct answer_reader *reader, enum place place, unsigned depth) {
+static bool bench_answer_read_list(struct answer_reader *reader, enum place place, unsigned depth) {
     static const struct answer_member choice = {0, "", PLACE_CHOICE, MEANS_NOTHING};
     static const struct answer_member text = {0, "", PLACE_OTHER, MEANS_WHOLE};
     const struct answer_member *element = place == PLACE_CHOICES ? &choice
@@ -237,13 +239,14 @@ static bool read_list(struct answer_reader *reader, enum place place, unsigned d
     reader->has_choice |= place == PLACE_CHOICES;
     reader->has_text |= place == PLACE_CALLS;
     do {
-        if (!read_value(reader, element, depth))
+        if (!bench_answer_read_value(reader, element, depth))
             return false;
     } while (answer_take(reader, ','));
     return answer_take(reader, ']');
 }
 
-static bool read_object(struct answer_reader *reader, enum place place, unsigned depth) {
+static bool bench_answer_read_object(struct answer_reader *reader, enum place place,
+                                     unsigned depth) {
     reader->has_usage |= place == PLACE_USAGE;
     reader->has_details |= place == PLACE_DETAILS;
     if (answer_take(reader, '}'))
@@ -251,44 +254,44 @@ static bool read_object(struct answer_reader *reader, enum place place, unsigned
     do {
         const char *key;
         size_t n;
-        if (!read_string(reader, &key, &n) || !answer_take(reader, ':'))
+        if (!bench_answer_read_string(reader, &key, &n) || !answer_take(reader, ':'))
             return false;
-        const struct answer_member *member = find_member(place, key, n);
+        const struct answer_member *member = bench_answer_find_member(place, key, n);
         reader->has_error |= place == PLACE_ROOT && n == 5 && memcmp(key, "error", n) == 0;
-        if (!read_value(reader, member, depth))
+        if (!bench_answer_read_value(reader, member, depth))
             return false;
     } while (answer_take(reader, ','));
     return answer_take(reader, '}');
 }
 
-static bool read_value(struct answer_reader *reader, const struct answer_member *member,
-                       unsigned depth) {
+static bool bench_answer_read_value(struct answer_reader *reader,
+                                    const struct answer_member *member, unsigned depth) {
     if (depth == DEPTH_MAX)
         return false;
     if (answer_take(reader, '{'))
-        return read_object(reader, member->place, depth + 1);
+        return bench_answer_read_object(reader, member->place, depth + 1);
     if (reader->at >= reader->end)
         return false;
     switch (*reader->at) {
     case '"':
-        return take_string(reader, member->meaning);
+        return bench_answer_take_string(reader, member->meaning);
     case '[':
         reader->at++;
-        return read_list(reader, member->place, depth + 1);
+        return bench_answer_read_list(reader, member->place, depth + 1);
     case 'n':
     case 't':
     case 'f':
-        return take_word(reader);
+        return bench_answer_take_word(reader);
     default:
-        return take_number(reader, member->meaning);
+        return bench_answer_take_number(reader, member->meaning);
     }
 }
 
 /* The whole line is one JSON object. */
-static bool read_line(struct answer_reader *reader) {
-    if (!answer_take(reader, '{') || !read_object(reader, PLACE_ROOT, 1))
+static bool bench_answer_read_line(struct answer_reader *reader) {
+    if (!answer_take(reader, '{') || !bench_answer_read_object(reader, PLACE_ROOT, 1))
         return false;
-    skip_blanks(reader);
+    bench_answer_skip_blanks(reader);
     return reader->at == reader->end;
 }
 
@@ -304,7 +307,7 @@ unsigned answer_line(struct answer *answer, const char *data, size_t n, struct e
     struct answer_reader reader = {
         .at = data, .end = data + n, .model = answer->has_checked ? NULL : answer->model};
     answer->has_checked = true;
-    if (!read_line(&reader))
+    if (!bench_answer_read_line(&reader))
         *fault = FAULT_MALFORMED;
     else if (!reader.has_choices && reader.has_error)
         *fault = FAULT_EVENT;

@@ -3,7 +3,7 @@
 #define QUIET_TIMES 4
 
 /* When the first whole answer ended; UINT64_MAX: none did. */
-static uint64_t first_end_ns(const struct level *level) {
+static uint64_t bench_first_end_ns(const struct level *level) {
     uint64_t end_ns = UINT64_MAX;
     for (uint32_t i = 0; i < level->n_records; i++) {
         const struct record *record = &level->records[i];
@@ -14,7 +14,7 @@ static uint64_t first_end_ns(const struct level *level) {
 }
 
 bool ceiling_shows(const struct level *level) {
-    uint64_t end_ns = first_end_ns(level), first_ns = level->begin_ns;
+    uint64_t end_ns = bench_first_end_ns(level), first_ns = level->begin_ns;
     uint64_t n_begun = 0;
     for (uint32_t i = 0; i < level->n_records; i++) {
         const struct record *record = &level->records[i];

@@ -41,7 +41,7 @@ static const char style[] =
     "dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}"
     ".warning{color:var(--c1);font-weight:600}</style>";
 
-static void put_text(struct buf *out, const char *text) {
+static void bench_html_put_text(struct buf *out, const char *text) {
     for (; *text; text++)
         switch (*text) {
         case '<':
@@ -71,22 +71,22 @@ struct axes {
     double y_max;
 };
 
-static double px(const struct axes *axes, double x) {
+static double bench_html_px(const struct axes *axes, double x) {
     return LEFT + x / axes->x_max * (WIDTH - LEFT - RIGHT);
 }
 
-static double py(const struct axes *axes, double y) {
+static double bench_html_py(const struct axes *axes, double y) {
     return HEIGHT - BOTTOM - y / axes->y_max * (HEIGHT - BOTTOM - TOP);
 }
 
 /* 7500, 16k, 1.5M */
-static const char *number_text(double value, char text[24]) {
+static const char *bench_html_number_text(double value, char text[24]) {
     double unit = value >= 1e6 ? 1e6 : value >= 1e4 ? 1e3 : 1;
     snprintf(text, 24, "%.4g%s", value / unit, unit == 1e6 ? "M" : unit == 1e3 ? "k" : "");
     return text;
 }
 
-static void put_grid(struct buf *out, const struct axes *axes, const char *x_name) {
+static void bench_html_put_grid(struct buf *out, const struct axes *axes, const char *x_name) {
     for (int i = 0; i <= 4; i++) {
         double y = axes->y_max * i / 4, x = axes->x_max * i / 4;
         char texts[2][24];
@@ -94,27 +94,29 @@ static void put_grid(struct buf *out, const struct axes *axes, const char *x_nam
                    "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"var(--line)\"/>"
                    "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%s</text>"
                    "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s</text>",
-                   LEFT, py(axes, y), WIDTH - RIGHT, py(axes, y), LEFT - 6, py(axes, y) + 4,
-                   number_text(y, texts[0]), px(axes, x), HEIGHT - BOTTOM + 16,
-                   number_text(x, texts[1]));
+                   LEFT, bench_html_py(axes, y), WIDTH - RIGHT, bench_html_py(axes, y), LEFT - 6,
+                   bench_html_py(axes, y) + 4, bench_html_number_text(y, texts[0]),
+                   bench_html_px(axes, x), HEIGHT - BOTTOM + 16,
+                   bench_html_number_text(x, texts[1]));
     }
     buf_printf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%s</text>", WIDTH - RIGHT,
                HEIGHT - 4, x_name);
 }
 
-static void put_line(struct buf *out, const struct axes *axes, const struct line *line,
-                     unsigned color) {
+static void bench_html_put_line(struct buf *out, const struct axes *axes, const struct line *line,
+                                unsigned color) {
     buf_printf(out, "<polyline fill=\"none\" stroke-width=\"2\" stroke=\"var(--c%u)\" points=\"",
                color);
     for (uint32_t i = 0; i < line->n; i++)
-        buf_printf(out, "%.1f,%.1f ", px(axes, line->x[i]), py(axes, line->y[i]));
+        buf_printf(out, "%.1f,%.1f ", bench_html_px(axes, line->x[i]),
+                   bench_html_py(axes, line->y[i]));
     buf_puts(out, "\"/>");
     for (uint32_t i = 0; i < line->n && line->n <= 40; i++)
         buf_printf(out,
                    "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"var(--c%u)\"><title>%s: %.4g at "
                    "%.4g</title></circle>",
-                   px(axes, line->x[i]), py(axes, line->y[i]), color, line->name, line->y[i],
-                   line->x[i]);
+                   bench_html_px(axes, line->x[i]), bench_html_py(axes, line->y[i]), color,
+                   line->name, line->y[i], line->x[i]);
 }
 
 /* The end of an axis: four steps of 1, 1.5, 2, 2.5, 3, 4, 5 or 7.5 times a power of ten. */
@@ -133,8 +135,8 @@ struct plot {
     uint32_t color; /* of the first line */
 };
 
-static void put_plot(struct buf *out, const struct plot *plot, const struct line *lines,
-                     uint32_t n_lines) {
+static void bench_html_put_plot(struct buf *out, const struct plot *plot, const struct line *lines,
+                                uint32_t n_lines) {
     struct axes axes = {0, plot->y_most};
     for (uint32_t i = 0; i < n_lines; i++)
         for (uint32_t k = 0; k < lines[i].n; k++) {
@@ -146,33 +148,33 @@ static void put_plot(struct buf *out, const struct plot *plot, const struct line
     buf_printf(out, "<figure><figcaption>%s", plot->title);
     for (uint32_t i = 0; i < n_lines; i++) {
         buf_printf(out, " <span style=\"color:var(--c%u)\">", (plot->color + i) % N_COLORS);
-        put_text(out, lines[i].name);
+        bench_html_put_text(out, lines[i].name);
         buf_puts(out, "</span>");
     }
     buf_printf(out,
                "</figcaption><svg viewBox=\"0 0 %.0f %.0f\" role=\"img\" "
                "aria-label=\"%s\">",
                WIDTH, HEIGHT, plot->title);
-    put_grid(out, &axes, plot->x_name);
+    bench_html_put_grid(out, &axes, plot->x_name);
     for (uint32_t i = 0; i < n_lines; i++)
-        put_line(out, &axes, &lines[i], (plot->color + i) % N_COLORS);
+        bench_html_put_line(out, &axes, &lines[i], (plot->color + i) % N_COLORS);
     buf_puts(out, "</svg></figure>");
 }
 
 /* Up to N_COLORS rows, spread over the set, for plots that have a line for each. */
-static uint32_t pick(const struct table_set *set, uint32_t i, uint32_t *n) {
+static uint32_t bench_html_pick(const struct table_set *set, uint32_t i, uint32_t *n) {
     *n = set->n_rows < N_COLORS ? set->n_rows : N_COLORS;
     return *n < 2 ? 0 : i * (set->n_rows - 1) / (*n - 1);
 }
 
-static void put_quantiles(const struct table_set *set, struct buf *out, const char *title,
-                          size_t spread) {
+static void bench_html_put_quantiles(const struct table_set *set, struct buf *out,
+                                     const char *title, size_t spread) {
     static const double percents[] = {0, 50, 90, 95, 99, 100};
     double values[N_COLORS][6];
     struct line lines[N_COLORS];
     uint32_t n = 0;
     for (uint32_t i = 0; i == 0 || i < n; i++) {
-        const struct row *row = &set->rows[pick(set, i, &n)];
+        const struct row *row = &set->rows[bench_html_pick(set, i, &n)];
         struct spread s;
         memcpy(&s, (const char *)&row->figures + spread, sizeof s);
         const uint64_t ns[] = {s.min, s.p50, s.p90, s.p95, s.p99, s.max};
@@ -180,15 +182,16 @@ static void put_quantiles(const struct table_set *set, struct buf *out, const ch
             values[i][k] = (double)ns[k] / 1e6;
         lines[i] = (struct line){row->label, percents, values[i], 6};
     }
-    put_plot(out, &(struct plot){.title = title, .x_name = "percent of requests"}, lines, n);
+    bench_html_put_plot(out, &(struct plot){.title = title, .x_name = "percent of requests"}, lines,
+                        n);
 }
 
 /* The end of the y axis that all timelines share. */
-static double timeline_most(const struct table_set *set) {
+static double bench_html_timeline_most(const struct table_set *set) {
     double most = 0;
     uint32_t n = 0;
     for (uint32_t i = 0; i == 0 || i < n; i++) {
-        const struct figures *f = &set->rows[pick(set, i, &n)].figures;
+        const struct figures *f = &set->rows[bench_html_pick(set, i, &n)].figures;
         for (int k = 0; k < TIMELINE_BINS && f->timeline_s > 0; k++) {
             double rate = f->timeline[k] / (f->timeline_s / TIMELINE_BINS);
             most = rate > most ? rate : most;
@@ -198,12 +201,12 @@ static double timeline_most(const struct table_set *set) {
 }
 
 /* One plot for each level, all with the same y axis: lines over one another would hide what each did. */
-static void put_timelines(const struct table_set *set, struct buf *out) {
+static void bench_html_put_timelines(const struct table_set *set, struct buf *out) {
     static double x[TIMELINE_BINS], y[TIMELINE_BINS];
-    double most = timeline_most(set);
+    double most = bench_html_timeline_most(set);
     uint32_t n = 0;
     for (uint32_t i = 0; i == 0 || i < n; i++) {
-        const struct row *row = &set->rows[pick(set, i, &n)];
+        const struct row *row = &set->rows[bench_html_pick(set, i, &n)];
         double bin_s = row->figures.timeline_s / TIMELINE_BINS;
         for (int k = 0; k < TIMELINE_BINS; k++) {
             x[k] = (k + 0.5) * bin_s;
@@ -211,13 +214,13 @@ static void put_timelines(const struct table_set *set, struct buf *out) {
         }
         struct line line = {row->label, x, y, TIMELINE_BINS};
         struct plot plot = {"Chunks per second", "seconds since the level's begin", most, i};
-        put_plot(out, &plot, &line, 1);
+        bench_html_put_plot(out, &plot, &line, 1);
     }
 }
 
 /* Over the rate of a sweep's levels, or over the row's number. A sweep's first level asks one request after the other: its
  * own rate is where the curves begin. The second, throughput, has no rate and is in the tables alone. */
-static void put_curves(const struct table_set *set, struct buf *out) {
+static void bench_html_put_curves(const struct table_set *set, struct buf *out) {
     double *v = calloc(5 * (size_t)set->n_rows, sizeof *v);
     if (!v)
         return; /* the page without its curves */
@@ -240,21 +243,23 @@ static void put_curves(const struct table_set *set, struct buf *out) {
     struct line tokens = {"output tokens/s", x, rate, n};
     struct line ttft[] = {{"TTFT p50", x, half, n}, {"TTFT p99", x, most, n}};
     struct line gaps = {"ITL p95", x, itl, n};
-    put_plot(out, &(struct plot){.title = "Output tokens per second", .x_name = x_name}, &tokens,
-             1);
-    put_plot(out, &(struct plot){.title = "TTFT from due, ms", .x_name = x_name}, ttft, 2);
-    put_plot(out, &(struct plot){.title = "ITL, ms", .x_name = x_name}, &gaps, 1);
+    bench_html_put_plot(out, &(struct plot){.title = "Output tokens per second", .x_name = x_name},
+                        &tokens, 1);
+    bench_html_put_plot(out, &(struct plot){.title = "TTFT from due, ms", .x_name = x_name}, ttft,
+                        2);
+    bench_html_put_plot(out, &(struct plot){.title = "ITL, ms", .x_name = x_name}, &gaps, 1);
     free(v);
 }
 
 /* --- what one looks for first ------------------------------------------------------------------ */
 
-static void put_figure(struct buf *out, const char *name, const char *value, const char *unit) {
+static void bench_html_put_figure(struct buf *out, const char *name, const char *value,
+                                  const char *unit) {
     buf_printf(out, "<div><span>%s</span><b>%s</b> <span>%s</span></div>", name, value, unit);
 }
 
 /* The level that made the most tokens, or the only one. */
-static void put_headline(const struct table_set *set, struct buf *out) {
+static void bench_html_put_headline(const struct table_set *set, struct buf *out) {
     const struct row *best = &set->rows[0];
     char value[32];
     for (uint32_t i = 1; i < set->n_rows; i++)
@@ -264,22 +269,22 @@ static void put_headline(const struct table_set *set, struct buf *out) {
     buf_puts(out, "<div class=\"headline\">");
     snprintf(value, sizeof value, f->output_tokens_per_s < 1000 ? "%.1f" : "%.0f",
              f->output_tokens_per_s);
-    put_figure(out, set->n_rows > 1 ? "Most output" : "Output", value, "tokens/s");
+    bench_html_put_figure(out, set->n_rows > 1 ? "Most output" : "Output", value, "tokens/s");
     snprintf(value, sizeof value, "%.2f", f->requests_per_s);
-    put_figure(out, "Requests", value, "per second");
+    bench_html_put_figure(out, "Requests", value, "per second");
     snprintf(value, sizeof value, "%.1f", (double)f->ttft_due.p50 / 1e6);
-    put_figure(out, "TTFT, half of all", value, "ms at most");
+    bench_html_put_figure(out, "TTFT, half of all", value, "ms at most");
     snprintf(value, sizeof value, "%.1f", (double)f->ttft_due.p99 / 1e6);
-    put_figure(out, "TTFT, 99 of 100", value, "ms at most");
+    bench_html_put_figure(out, "TTFT, 99 of 100", value, "ms at most");
     snprintf(value, sizeof value, "%.2f", (double)f->itl.p50 / 1e6);
-    put_figure(out, "ITL, half of all", value, "ms at most");
+    bench_html_put_figure(out, "ITL, half of all", value, "ms at most");
     buf_puts(out, "</div>");
     if (set->n_rows > 1) {
         buf_puts(out, "<p class=\"of\">at ");
-        put_text(out, best->label);
+        bench_html_put_text(out, best->label);
         if (set->knee >= 0) {
             buf_puts(out, "; the knee is at ");
-            put_text(out, set->rows[set->knee].label);
+            bench_html_put_text(out, set->rows[set->knee].label);
         }
         buf_puts(out, "</p>");
     }
@@ -288,7 +293,7 @@ static void put_headline(const struct table_set *set, struct buf *out) {
 /* --- tables and environment -------------------------------------------------------------------- */
 
 /* Markdown tables as HTML: a line that begins with '|' is a row, its first one the head. */
-static void put_tables(struct buf *out, char *markdown) {
+static void bench_html_put_tables(struct buf *out, char *markdown) {
     bool in_table = false, is_head = false;
     for (char *line = strsep(&markdown, "\n"); line; line = strsep(&markdown, "\n")) {
         if (line[0] != '|') {
@@ -297,7 +302,7 @@ static void put_tables(struct buf *out, char *markdown) {
             if (!line[0])
                 continue;
             buf_puts(out, strncmp(line, "WARNING", 7) == 0 ? "<p class=\"warning\">" : "<p>");
-            put_text(out, line);
+            bench_html_put_text(out, line);
             buf_puts(out, "</p>\n");
             continue;
         }
@@ -311,7 +316,7 @@ static void put_tables(struct buf *out, char *markdown) {
         char *rest = line + 1;
         for (char *cell = strsep(&rest, "|"); rest; cell = strsep(&rest, "|")) {
             buf_puts(out, is_head ? "<th>" : "<td>");
-            put_text(out, cell);
+            bench_html_put_text(out, cell);
         }
         buf_puts(out, "</tr>\n");
     }
@@ -320,7 +325,7 @@ static void put_tables(struct buf *out, char *markdown) {
 }
 
 /* A string or a number of JSON, without its quotes and escapes; answers what follows. */
-static const char *put_value(struct buf *out, const char *at) {
+static const char *bench_html_put_value(struct buf *out, const char *at) {
     bool is_text = *at == '"';
     for (at += is_text; *at && (is_text ? *at != '"' : *at != ',' && *at != '}'); at++) {
         char one[2] = {*at, '\0'};
@@ -332,19 +337,19 @@ static const char *put_value(struct buf *out, const char *at) {
         } else if (is_text && *at == '\\' && at[1]) {
             one[0] = *++at == 'n' ? ' ' : *at;
         }
-        put_text(out, one);
+        bench_html_put_text(out, one);
     }
     return at + (is_text && *at == '"');
 }
 
 /* The object's members, one a row; it is flat. */
-static void put_environment(struct buf *out, const char *json) {
+static void bench_html_put_environment(struct buf *out, const char *json) {
     buf_puts(out, "<h2>Environment</h2><dl>");
     for (const char *at = strchr(json, '"'); at; at = strchr(at, '"')) {
         buf_puts(out, "<dt>");
-        at = put_value(out, at);
+        at = bench_html_put_value(out, at);
         buf_puts(out, "</dt><dd>");
-        at = put_value(out, at + (*at == ':'));
+        at = bench_html_put_value(out, at + (*at == ':'));
         buf_puts(out, "</dd>");
     }
     buf_puts(out, "</dl>");
@@ -356,25 +361,26 @@ void html_page(const struct table_set *set, struct buf *out) {
                   "\"viewport\" content=\"width=device-width\"><title>tandem-bench</title>");
     buf_puts(out, style);
     buf_puts(out, "</head><body><h1>");
-    put_text(out, set->title);
+    bench_html_put_text(out, set->title);
     buf_puts(out, "</h1>");
     if (set->n_rows > 0)
-        put_headline(set, out);
+        bench_html_put_headline(set, out);
     buf_puts(out, "<div class=\"plots\">");
     if (set->n_rows > 1)
-        put_curves(set, out);
+        bench_html_put_curves(set, out);
     if (set->n_rows > 0) {
-        put_quantiles(set, out, "TTFT from due: quantiles, ms", offsetof(struct figures, ttft_due));
-        put_quantiles(set, out, "ITL: quantiles, ms", offsetof(struct figures, itl));
+        bench_html_put_quantiles(set, out, "TTFT from due: quantiles, ms",
+                                 offsetof(struct figures, ttft_due));
+        bench_html_put_quantiles(set, out, "ITL: quantiles, ms", offsetof(struct figures, itl));
         buf_puts(out, "</div><h2>Timelines</h2><div class=\"plots small\">");
-        put_timelines(set, out);
+        bench_html_put_timelines(set, out);
     }
     buf_puts(out, "</div>");
     buf_init(&markdown, 0);
     tables_markdown(set, &markdown);
     if (markdown.data)
-        put_tables(out, markdown.data);
+        bench_html_put_tables(out, markdown.data);
     buf_fini(&markdown);
-    put_environment(out, set->environment);
+    bench_html_put_environment(out, set->environment);
     buf_puts(out, "</body></html>\n");
 }

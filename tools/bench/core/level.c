@@ -37,7 +37,7 @@ static enum status level_grow(void **array, size_t element, uint32_t n, uint32_t
     return STATUS_OK;
 }
 
-static enum status make_room(struct level *level) {
+static enum status bench_level_make_room(struct level *level) {
     if (level->n_records < level->size)
         return STATUS_OK;
     uint32_t size = level->size ? 2 * level->size : 256;
@@ -48,7 +48,7 @@ static enum status make_room(struct level *level) {
     return STATUS_OK;
 }
 
-static struct ask make_ask(const struct level *level) {
+static struct ask bench_level_make_ask(const struct level *level) {
     struct ask ask = {.n_prompt = level->spec.n_prompt,
                       .n_output = level->spec.n_output,
                       .serial = level->spec.serial + level->n_records};
@@ -61,11 +61,11 @@ static struct ask make_ask(const struct level *level) {
     return ask;
 }
 
-static enum status add_request(struct level *level, uint64_t due_ns, uint64_t now_ns) {
-    TRY(make_room(level));
+static enum status bench_level_add_request(struct level *level, uint64_t due_ns, uint64_t now_ns) {
+    TRY(bench_level_make_room(level));
     uint32_t i = level->n_records;
     level->records[i] =
-        (struct record){.ask = make_ask(level), .due_ns = due_ns, .sent_ns = now_ns};
+        (struct record){.ask = bench_level_make_ask(level), .due_ns = due_ns, .sent_ns = now_ns};
     level->place[i] = level->n_running;
     level->running[level->n_running++] = i;
     level->n_records++;
@@ -74,7 +74,7 @@ static enum status add_request(struct level *level, uint64_t due_ns, uint64_t no
 }
 
 /* A request is over, with its record's outcome set. */
-static void remove_running(struct level *level, uint32_t request) {
+static void bench_level_remove_running(struct level *level, uint32_t request) {
     uint32_t last = level->running[--level->n_running];
     level->running[level->place[request]] = last;
     level->place[last] = level->place[request];
@@ -85,7 +85,7 @@ static void remove_running(struct level *level, uint32_t request) {
         level->end_ns = record->end_ns;
 }
 
-static enum status count_text(struct level *level, uint64_t at_ns) {
+static enum status bench_level_count_text(struct level *level, uint64_t at_ns) {
     uint64_t bin = at_ns > level->begin_ns ? (at_ns - level->begin_ns) / NS_PER_MS : 0;
     level->n_texts++;
     if (bin >= BINS_MAX)
@@ -109,7 +109,7 @@ static enum status level_take(struct level *level, struct record *record,
     if (event->kind == EVENT_CHUNK && n_before > 0 && record->n_chunks > n_before)
         histogram_record(level->gaps, event->at_ns - before_ns);
     if (is_text)
-        TRY(count_text(level, event->at_ns));
+        TRY(bench_level_count_text(level, event->at_ns));
     if (fault != FAULT_NONE) {
         record->fault = fault;
         level->look_ns = 0; /* the next look cancels it */
@@ -136,13 +136,13 @@ enum status level_event(struct level *level, const struct event *event) {
         return level_take(level, record, event);
     record_end(record, event->at_ns, record->fault ? record->fault : event->fault,
                event->http_status);
-    remove_running(level, event->request);
+    bench_level_remove_running(level, event->request);
     return STATUS_OK;
 }
 
 /* The fault of a running request by the clock, or one that was seen when a chunk came. */
-static enum fault find_fault(const struct level *level, const struct record *record,
-                             uint64_t now_ns) {
+static enum fault bench_level_find_fault(const struct level *level, const struct record *record,
+                                         uint64_t now_ns) {
     uint64_t heard_ns = record->heard_ns ? record->heard_ns : record->sent_ns;
     if (record->fault)
         return record->fault;
@@ -155,7 +155,7 @@ static enum fault find_fault(const struct level *level, const struct record *rec
 
 /* Ends one request that has waited too long, or that the drain did not wait for. Running requests
  * are looked at once in TICK_NS, since there may be ten thousand of them. */
-static bool cancel_one(struct level *level, uint64_t now_ns, uint32_t *request) {
+static bool bench_level_cancel_one(struct level *level, uint64_t now_ns, uint32_t *request) {
     bool drained =
         level->state == LEVEL_DRAINING && now_ns >= level->issued_ns + level->spec.drain_ns;
     if (now_ns < level->look_ns && !drained)
@@ -163,14 +163,14 @@ static bool cancel_one(struct level *level, uint64_t now_ns, uint32_t *request) 
     for (; level->n_looked < level->n_running; level->n_looked++) {
         *request = level->running[level->n_looked];
         struct record *record = &level->records[*request];
-        enum fault fault = find_fault(level, record, now_ns);
+        enum fault fault = bench_level_find_fault(level, record, now_ns);
         if (fault == FAULT_NONE && !drained)
             continue;
         if (fault != FAULT_NONE)
             record_end(record, now_ns, fault, 0);
         else
             record_give_up(record, now_ns);
-        remove_running(level, *request);
+        bench_level_remove_running(level, *request);
         return true;
     }
     level->n_looked = 0;
@@ -189,7 +189,8 @@ void level_stop(struct level *level, uint64_t now_ns) {
 }
 
 /* When the state may change without an event. */
-static uint64_t wake_ns(const struct level *level, uint64_t now_ns, enum due due, uint64_t due_ns) {
+static uint64_t bench_level_wake_ns(const struct level *level, uint64_t now_ns, enum due due,
+                                    uint64_t due_ns) {
     uint64_t at_ns = now_ns + TICK_NS;
     const struct schedule_spec *spec = &level->spec.schedule;
     if (level->state == LEVEL_ISSUING && due == DUE_LATER && due_ns < at_ns)
@@ -202,7 +203,7 @@ static uint64_t wake_ns(const struct level *level, uint64_t now_ns, enum due due
 
 /* Whether issuing has ended. A level that is counted, not timed, ends with its last answer, which is
  * then no drain. */
-static bool is_window_over(const struct level *level, uint64_t now_ns) {
+static bool bench_level_is_window_over(const struct level *level, uint64_t now_ns) {
     const struct schedule_spec *spec = &level->spec.schedule;
     if (spec->duration_ns && now_ns >= level->begin_ns + spec->duration_ns)
         return true;
@@ -213,7 +214,7 @@ static bool is_window_over(const struct level *level, uint64_t now_ns) {
 enum status level_next(struct level *level, uint64_t now_ns, struct action *action) {
     uint64_t due_ns = 0;
     enum due due = DUE_NEVER;
-    if (cancel_one(level, now_ns, &action->request)) {
+    if (bench_level_cancel_one(level, now_ns, &action->request)) {
         action->kind = ACTION_CANCEL;
         return STATUS_OK;
     }
@@ -221,9 +222,9 @@ enum status level_next(struct level *level, uint64_t now_ns, struct action *acti
         due = schedule_due(&level->schedule, now_ns, level->n_running, &due_ns);
         if (due == DUE_NOW) {
             *action = (struct action){.kind = ACTION_SEND, .request = level->n_records};
-            return add_request(level, due_ns, now_ns);
+            return bench_level_add_request(level, due_ns, now_ns);
         }
-        if (due == DUE_NEVER && is_window_over(level, now_ns))
+        if (due == DUE_NEVER && bench_level_is_window_over(level, now_ns))
             level_stop(level, now_ns);
     }
     if (level->state == LEVEL_DRAINING && level->n_running == 0)
@@ -232,11 +233,12 @@ enum status level_next(struct level *level, uint64_t now_ns, struct action *acti
         if (level->end_ns < level->issued_ns)
             level->end_ns = level->issued_ns;
         action->kind = ACTION_OVER;
-    } else if (level->state == LEVEL_DRAINING && cancel_one(level, now_ns, &action->request)) {
+    } else if (level->state == LEVEL_DRAINING &&
+               bench_level_cancel_one(level, now_ns, &action->request)) {
         action->kind = ACTION_CANCEL;
     } else {
-        *action =
-            (struct action){.kind = ACTION_WAIT, .at_ns = wake_ns(level, now_ns, due, due_ns)};
+        *action = (struct action){.kind = ACTION_WAIT,
+                                  .at_ns = bench_level_wake_ns(level, now_ns, due, due_ns)};
     }
     return STATUS_OK;
 }

@@ -27,7 +27,7 @@ uint32_t record_n_prompt(const struct record *record) {
     return record->has_usage ? record->usage_prompt : record->ask.n_prompt;
 }
 
-static enum fault take_chunk(struct record *record, const struct event *event) {
+static enum fault bench_record_take_chunk(struct record *record, const struct event *event) {
     if (event->finish != FINISH_NONE) {
         record->finish = event->finish;
     } else {
@@ -46,7 +46,7 @@ static enum fault take_chunk(struct record *record, const struct event *event) {
 enum fault record_take(struct record *record, const struct event *event) {
     record->heard_ns = event->at_ns;
     if (event->kind == EVENT_CHUNK)
-        return take_chunk(record, event);
+        return bench_record_take_chunk(record, event);
     if (event->kind == EVENT_USAGE) {
         record->has_usage = true;
         record->usage_prompt = event->no_prompt ? record->ask.n_prompt : event->n_prompt;
@@ -57,7 +57,7 @@ enum fault record_take(struct record *record, const struct event *event) {
 }
 
 /* More tokens than were asked for, fewer than chunks with text came, or more cached than sent. */
-static bool is_usage_wrong(const struct record *record) {
+static bool bench_record_is_usage_wrong(const struct record *record) {
     return record->has_usage &&
            (record->usage_output > record->ask.n_output ||
             record->n_texts > record->usage_output + SLACK_CHUNKS || record->usage_prompt == 0 ||
@@ -67,7 +67,7 @@ static bool is_usage_wrong(const struct record *record) {
 void record_end(struct record *record, uint64_t at_ns, enum fault fault, int http_status) {
     record->end_ns = at_ns;
     record->http_status = http_status;
-    if (fault == FAULT_NONE && is_usage_wrong(record))
+    if (fault == FAULT_NONE && bench_record_is_usage_wrong(record))
         fault = FAULT_USAGE;
     if (fault == FAULT_NONE && record->n_texts == 0 && !record->has_usage &&
         record->finish == FINISH_NONE)

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-static double ms(double ns) {
+static double bench_tables_ms(double ns) {
     return ns / (double)NS_PER_MS;
 }
 
@@ -13,7 +13,7 @@ static double tables_seconds(double ns) {
 }
 
 /* The first line of every report: whether the client itself can be believed, and what says that it cannot. */
-static void put_warning(const struct table_set *set, struct buf *out) {
+static void bench_tables_put_warning(const struct table_set *set, struct buf *out) {
     uint64_t late_ns = 0, loop_ns = 0;
     bool is_late = false;
     for (uint32_t i = 0; i < set->n_rows; i++) {
@@ -27,16 +27,16 @@ static void put_warning(const struct table_set *set, struct buf *out) {
     buf_puts(out, "WARNING: this client was behind its own schedule: ");
     if (late_ns > FIGURES_LATE_NS)
         buf_printf(out, "requests were sent up to %.1f ms after they were due%s",
-                   ms((double)late_ns), loop_ns > FIGURES_LATE_NS ? ", and " : "");
+                   bench_tables_ms((double)late_ns), loop_ns > FIGURES_LATE_NS ? ", and " : "");
     if (loop_ns > FIGURES_LATE_NS)
         buf_printf(out,
                    "its loop was held for up to %.1f ms (other programs on this machine, or too "
                    "many streams for one core)",
-                   ms((double)loop_ns));
+                   bench_tables_ms((double)loop_ns));
     buf_puts(out, "; rows marked L measure the client.\n\n");
 }
 
-static void put_failures(const struct table_set *set, struct buf *out) {
+static void bench_tables_put_failures(const struct table_set *set, struct buf *out) {
     uint32_t n_faults[FAULT_N] = {0}, n = 0;
     for (uint32_t i = 0; i < set->n_rows; i++)
         for (unsigned f = 0; f < FAULT_N; f++) {
@@ -53,24 +53,25 @@ static void put_failures(const struct table_set *set, struct buf *out) {
     buf_printf(out, "\nfirst failure: %s\n", set->first_error);
 }
 
-static void put_spread(struct buf *out, const char *name, const struct spread *s, double unit) {
+static void bench_tables_put_spread(struct buf *out, const char *name, const struct spread *s,
+                                    double unit) {
     buf_printf(out, "| %-19s | %9.2f | %9.2f | %9.2f | %9.2f |\n", name, s->mean / unit,
                (double)s->p50 / unit, (double)s->p90 / unit, (double)s->p99 / unit);
 }
 
-static void put_load(const struct table_set *set, struct buf *out) {
+static void bench_tables_put_load(const struct table_set *set, struct buf *out) {
     const struct figures *f = &set->rows[0].figures;
     char marks[MARK_TEXT_MAX];
     buf_printf(out, "%s\n\n", set->title);
     buf_puts(out, "| milliseconds        |      mean |       p50 |       p90 |       p99 |\n"
                   "|---------------------|-----------|-----------|-----------|-----------|\n");
-    put_spread(out, "TTFT", &f->ttft, 1e6);
-    put_spread(out, "TTFT from due", &f->ttft_due, 1e6);
-    put_spread(out, "ITL", &f->itl, 1e6);
-    put_spread(out, "TPOT", &f->tpot, 1e6);
-    put_spread(out, "gap between chunks", &f->gap, 1e6);
-    put_spread(out, "request latency", &f->latency, 1e6);
-    put_spread(out, "latency from due", &f->latency_due, 1e6);
+    bench_tables_put_spread(out, "TTFT", &f->ttft, 1e6);
+    bench_tables_put_spread(out, "TTFT from due", &f->ttft_due, 1e6);
+    bench_tables_put_spread(out, "ITL", &f->itl, 1e6);
+    bench_tables_put_spread(out, "TPOT", &f->tpot, 1e6);
+    bench_tables_put_spread(out, "gap between chunks", &f->gap, 1e6);
+    bench_tables_put_spread(out, "request latency", &f->latency, 1e6);
+    bench_tables_put_spread(out, "latency from due", &f->latency_due, 1e6);
     buf_printf(out, "\n%u completed, %u failed, %u incomplete", f->n_ok, f->n_failed,
                f->n_incomplete);
     if (f->n_in_window < f->n_ok)
@@ -82,11 +83,11 @@ static void put_load(const struct table_set *set, struct buf *out) {
                "%.2f requests/s, %.1f output tokens/s, %.1f tokens/s in all; %.1f in flight.\n"
                "%.1f prompt and %.1f output tokens per request; late by at most %.2f ms%s%s\n",
                f->requests_per_s, f->output_tokens_per_s, f->total_tokens_per_s, f->concurrency,
-               f->prompt_mean, f->output_mean, ms((double)f->late_max_ns),
+               f->prompt_mean, f->output_mean, bench_tables_ms((double)f->late_max_ns),
                f->marks ? "; marks " : "", mark_text(f->marks, marks));
 }
 
-static void put_grid(const struct table_set *set, struct buf *out) {
+static void bench_tables_put_grid(const struct table_set *set, struct buf *out) {
     char marks[MARK_TEXT_MAX];
     buf_puts(out,
              "| Input Length | Output Length | Throughput (requests/s) | Throughput (output "
@@ -111,24 +112,25 @@ static void put_grid(const struct table_set *set, struct buf *out) {
         buf_printf(out, "|%u|%u|%u/%u|%.1f|%.1f (%u)|%.2f|%.2f|%.1f / %.1f|%.2f|%.3f|%.1f|%s|\n",
                    row->n_input, row->n_output, f->n_ok, f->n_sent, f->prompt_mean, f->output_mean,
                    f->output_min, f->output_tokens_per_s, f->steady_tokens_per_s,
-                   ms((double)f->ttft.p50), ms((double)f->ttft.p99), ms(row->alone.ttft.mean),
-                   ms(row->alone.itl.mean), f->decoding, mark_text(f->marks, marks));
+                   bench_tables_ms((double)f->ttft.p50), bench_tables_ms((double)f->ttft.p99),
+                   bench_tables_ms(row->alone.ttft.mean), bench_tables_ms(row->alone.itl.mean),
+                   f->decoding, mark_text(f->marks, marks));
     }
 }
 
-static int by_completed(const void *a, const void *b) {
+static int bench_tables_by_completed(const void *a, const void *b) {
     double x = (*(const struct row *const *)a)->sweep.requests_per_s;
     double y = (*(const struct row *const *)b)->sweep.requests_per_s;
     return (x > y) - (x < y);
 }
 
-static void put_published_sweep(const struct table_set *set, struct buf *out) {
+static void bench_tables_put_published_sweep(const struct table_set *set, struct buf *out) {
     char marks[MARK_TEXT_MAX];
     const struct row **rows = calloc(set->n_rows, sizeof(const struct row *));
     for (uint32_t i = 0; rows && i < set->n_rows; i++)
         rows[i] = &set->rows[i];
     if (rows)
-        qsort(rows, set->n_rows, sizeof *rows, by_completed);
+        qsort(rows, set->n_rows, sizeof *rows, bench_tables_by_completed);
     buf_puts(out, "| Benchmark | Requests per Second | Request Latency | Time to First Token | "
                   "Inter Token Latency | Output Token Throughput |\n|---|---|---|---|---|---|\n");
     for (uint32_t i = 0; rows && i < set->n_rows; i++) {
@@ -145,9 +147,9 @@ static void put_published_sweep(const struct table_set *set, struct buf *out) {
     free(rows);
 }
 
-static void put_sweep(const struct table_set *set, struct buf *out) {
+static void bench_tables_put_sweep(const struct table_set *set, struct buf *out) {
     char marks[MARK_TEXT_MAX];
-    put_published_sweep(set, out);
+    bench_tables_put_published_sweep(set, out);
     if (set->compat)
         return;
     buf_puts(out, "\n| level | sent / ok / incomplete / failed | requests/s | output token/s | "
@@ -161,19 +163,20 @@ static void put_sweep(const struct table_set *set, struct buf *out) {
             "| %s | %u / %u / %u / %u | %.2f | %.1f | %.1f | %.1f / %.1f / %.1f (%.1f) | "
             "%.2f / %.2f | %.2f | %.3f / %.3f | %.1f | %.1f %% | %.1f | %.2f | %s |\n",
             set->rows[i].label, f->n_sent, f->n_ok, f->n_incomplete, f->n_failed, f->requests_per_s,
-            f->output_tokens_per_s, f->total_tokens_per_s, ms((double)f->ttft_due.p50),
-            ms((double)f->ttft_due.p95), ms((double)f->ttft_due.p99), ms((double)f->ttft.p50),
-            ms((double)f->itl.p50), ms((double)f->itl.p95), ms(f->tpot.mean),
+            f->output_tokens_per_s, f->total_tokens_per_s, bench_tables_ms((double)f->ttft_due.p50),
+            bench_tables_ms((double)f->ttft_due.p95), bench_tables_ms((double)f->ttft_due.p99),
+            bench_tables_ms((double)f->ttft.p50), bench_tables_ms((double)f->itl.p50),
+            bench_tables_ms((double)f->itl.p95), bench_tables_ms(f->tpot.mean),
             tables_seconds((double)f->latency_due.p50), tables_seconds((double)f->latency_due.p95),
-            f->concurrency, 100 * f->cached_share, ms((double)f->late_max_ns), f->goodput_per_s,
-            mark_text(f->marks, marks));
+            f->concurrency, 100 * f->cached_share, bench_tables_ms((double)f->late_max_ns),
+            f->goodput_per_s, mark_text(f->marks, marks));
     }
     if (set->knee >= 0)
         buf_printf(out, "\nknee: %s\n", set->rows[set->knee].label);
 }
 
 /* What the letters mean that are there. */
-static void put_legend(const struct table_set *set, struct buf *out) {
+static void bench_tables_put_legend(const struct table_set *set, struct buf *out) {
     static const char *const words[] = {"S fewer tokens than asked",
                                         "P prompt length differs",
                                         "N fewer requests than asked",
@@ -199,19 +202,19 @@ static void put_legend(const struct table_set *set, struct buf *out) {
 }
 
 void tables_markdown(const struct table_set *set, struct buf *out) {
-    put_warning(set, out);
+    bench_tables_put_warning(set, out);
     if (set->table == TABLE_LOAD) {
-        put_load(set, out);
+        bench_tables_put_load(set, out);
     } else {
         buf_printf(out, "%s\n\n", set->title);
         if (set->table == TABLE_GRID)
-            put_grid(set, out);
+            bench_tables_put_grid(set, out);
         else
-            put_sweep(set, out);
+            bench_tables_put_sweep(set, out);
     }
-    put_failures(set, out);
+    bench_tables_put_failures(set, out);
     if (!set->compat)
-        put_legend(set, out);
+        bench_tables_put_legend(set, out);
 }
 
 void tables_csv(const struct table_set *set, struct buf *out) {
@@ -234,11 +237,12 @@ void tables_csv(const struct table_set *set, struct buf *out) {
                    set->table == TABLE_GRID ? r->grid.requests_per_s : r->sweep.requests_per_s,
                    r->sweep.latency_s, r->sweep.ttft_ms, r->sweep.itl_ms,
                    set->table == TABLE_GRID ? r->grid.tokens_per_s : r->sweep.tokens_per_s,
-                   f->n_sent, f->n_ok, f->n_incomplete, f->n_failed, ms(f->ttft.mean),
-                   ms((double)f->ttft.p50), ms((double)f->ttft.p99), ms((double)f->ttft_due.p99),
-                   ms(f->itl.mean), ms((double)f->itl.p50), ms((double)f->itl.p99),
+                   f->n_sent, f->n_ok, f->n_incomplete, f->n_failed, bench_tables_ms(f->ttft.mean),
+                   bench_tables_ms((double)f->ttft.p50), bench_tables_ms((double)f->ttft.p99),
+                   bench_tables_ms((double)f->ttft_due.p99), bench_tables_ms(f->itl.mean),
+                   bench_tables_ms((double)f->itl.p50), bench_tables_ms((double)f->itl.p99),
                    tables_seconds(f->latency.mean), tables_seconds((double)f->latency.p50),
                    tables_seconds((double)f->latency.p99), f->concurrency,
-                   ms((double)f->late_max_ns), mark_text(f->marks, marks));
+                   bench_tables_ms((double)f->late_max_ns), mark_text(f->marks, marks));
     }
 }

@@ -5,11 +5,12 @@
 
 #include <string.h>
 
-static void put_name(struct buf *out, const char *name) {
+static void bench_json_put_name(struct buf *out, const char *name) {
     buf_printf(out, "\"%s\":", name);
 }
 
-static void put_spread(struct buf *out, const char *name, const struct spread *s, double unit) {
+static void bench_json_put_spread(struct buf *out, const char *name, const struct spread *s,
+                                  double unit) {
     buf_printf(out,
                ",\"%s\":{\"mean\":%.6g,\"p50\":%.6g,\"p90\":%.6g,\"p95\":%.6g,\"p99\":%.6g,"
                "\"min\":%.6g,\"max\":%.6g,\"n\":%llu}",
@@ -19,7 +20,7 @@ static void put_spread(struct buf *out, const char *name, const struct spread *s
 }
 
 /* The members of a load, without braces. */
-static void put_figures(struct buf *out, const struct figures *f) {
+static void bench_json_put_figures(struct buf *out, const struct figures *f) {
     char marks[MARK_TEXT_MAX];
     bool first = true;
     buf_printf(out, "\"requests\":{\"completed\":%u,\"incomplete\":%u,\"errors\":{", f->n_ok,
@@ -32,13 +33,13 @@ static void put_figures(struct buf *out, const struct figures *f) {
         }
     buf_printf(out, "}},\"requests_per_s\":%.6g,\"output_tokens_per_s\":%.6g", f->requests_per_s,
                f->output_tokens_per_s);
-    put_spread(out, "ttft_ms", &f->ttft, 1e6);
-    put_spread(out, "itl_ms", &f->itl, 1e6);
-    put_spread(out, "latency_s", &f->latency, 1e9);
-    put_spread(out, "ttft_due_ms", &f->ttft_due, 1e6);
-    put_spread(out, "latency_due_s", &f->latency_due, 1e9);
-    put_spread(out, "tpot_ms", &f->tpot, 1e6);
-    put_spread(out, "gap_ms", &f->gap, 1e6);
+    bench_json_put_spread(out, "ttft_ms", &f->ttft, 1e6);
+    bench_json_put_spread(out, "itl_ms", &f->itl, 1e6);
+    bench_json_put_spread(out, "latency_s", &f->latency, 1e9);
+    bench_json_put_spread(out, "ttft_due_ms", &f->ttft_due, 1e6);
+    bench_json_put_spread(out, "latency_due_s", &f->latency_due, 1e9);
+    bench_json_put_spread(out, "tpot_ms", &f->tpot, 1e6);
+    bench_json_put_spread(out, "gap_ms", &f->gap, 1e6);
     buf_printf(out,
                ",\"total_tokens_per_s\":%.6g,\"steady_tokens_per_s\":%.6g,\"goodput_per_s\":%.6g,"
                "\"window_s\":%.6g,\"concurrency\":%.6g,\"decoding\":%.6g,\"prompt_tokens\":%.6g,"
@@ -50,7 +51,7 @@ static void put_figures(struct buf *out, const struct figures *f) {
                f->slo_held ? "true" : "false", mark_text(f->marks, marks));
 }
 
-static void put_row(struct buf *out, enum table table, const struct row *row) {
+static void bench_json_put_row(struct buf *out, enum table table, const struct row *row) {
     buf_puts(out, "{\"label\":");
     json_text(out, row->label, strlen(row->label));
     buf_printf(out, ",\"input_len\":%u,\"output_len\":%u,\"asked_per_s\":%.6g,", row->n_input,
@@ -67,10 +68,10 @@ static void put_row(struct buf *out, enum table table, const struct row *row) {
                    "\"itl_ms\":%.6g,\"output_tok_per_s\":%.6g},",
                    row->sweep.requests_per_s, row->sweep.latency_s, row->sweep.ttft_ms,
                    row->sweep.itl_ms, row->sweep.tokens_per_s);
-    put_figures(out, &row->figures);
+    bench_json_put_figures(out, &row->figures);
     if (table == TABLE_GRID) {
         buf_puts(out, ",\"alone\":{");
-        put_figures(out, &row->alone);
+        bench_json_put_figures(out, &row->alone);
         buf_putc(out, '}');
     }
     buf_putc(out, '}');
@@ -83,7 +84,7 @@ void tables_json(const struct table_set *set, struct buf *out) {
         buf_puts(out, "\"label\":");
         json_text(out, set->rows[0].label, strlen(set->rows[0].label));
         buf_putc(out, ',');
-        put_figures(out, &set->rows[0].figures);
+        bench_json_put_figures(out, &set->rows[0].figures);
         buf_puts(out, "}\n");
         return;
     }
@@ -92,10 +93,10 @@ void tables_json(const struct table_set *set, struct buf *out) {
         json_text(out, set->rows[set->knee].label, strlen(set->rows[set->knee].label));
         buf_putc(out, ',');
     }
-    put_name(out, set->table == TABLE_GRID ? "cells" : "levels");
+    bench_json_put_name(out, set->table == TABLE_GRID ? "cells" : "levels");
     for (uint32_t i = 0; i < set->n_rows; i++) {
         buf_puts(out, i == 0 ? "[\n" : ",\n");
-        put_row(out, set->table, &set->rows[i]);
+        bench_json_put_row(out, set->table, &set->rows[i]);
     }
     buf_puts(out, "]}\n");
 }

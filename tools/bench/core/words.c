@@ -29,25 +29,25 @@ const char *words_text(uint32_t word) {
 }
 
 /* Large numbers are not looked up: random words bring them down into the table. */
-static bool is_reached(const struct words *words, uint32_t n_tokens) {
+static bool bench_words_is_reached(const struct words *words, uint32_t n_tokens) {
     return n_tokens >= WORDS_REACH_MAX || words->reach[n_tokens];
 }
 
-static bool fits(const struct words *words, uint32_t word, uint32_t n_left) {
-    return words->cost[word] <= n_left && is_reached(words, n_left - words->cost[word]);
+static bool bench_words_fit(const struct words *words, uint32_t word, uint32_t n_left) {
+    return words->cost[word] <= n_left && bench_words_is_reached(words, n_left - words->cost[word]);
 }
 
 uint32_t words_put(const struct words *words, struct buf *out, size_t begin, uint64_t seed,
                    uint32_t n_tokens) {
     struct random random = {.state = seed};
     uint32_t n_left = n_tokens, n_put = 0;
-    while (!is_reached(words, n_left))
+    while (!bench_words_is_reached(words, n_left))
         n_left--; /* 0 is reached */
     while (n_left > 0) {
         uint32_t word = (uint32_t)random_below(&random, WORDS_N);
-        for (uint32_t i = 0; i < WORDS_N && !fits(words, word, n_left); i++)
+        for (uint32_t i = 0; i < WORDS_N && !bench_words_fit(words, word, n_left); i++)
             word = (word + 1) % WORDS_N;
-        if (!fits(words, word, n_left)) {
+        if (!bench_words_fit(words, word, n_left)) {
             n_left--; /* from beyond the table into a gap of it */
             continue;
         }

@@ -32,8 +32,8 @@ const char *ask_path(const struct ask_form *form) {
 
 /* Pieces from one drawn at random on, and from the first again behind the last, as long as they fit;
  * words for the rest. */
-static void put_pieces(const struct workload *workload, struct buf *out, size_t begin,
-                       struct random *random, uint32_t n_tokens) {
+static void bench_prompt_put_pieces(const struct workload *workload, struct buf *out, size_t begin,
+                                    struct random *random, uint32_t n_tokens) {
     uint32_t at = (uint32_t)random_below(random, workload->n_pieces);
     while (workload->pieces[at].n_tokens <= n_tokens) {
         const struct piece *piece = &workload->pieces[at];
@@ -46,8 +46,8 @@ static void put_pieces(const struct workload *workload, struct buf *out, size_t 
     (void)words_put(&workload->words, out, begin, random_next(random), n_tokens);
 }
 
-static void put_ids(struct buf *out, size_t begin, uint64_t seed, uint32_t n_vocabulary,
-                    uint32_t n) {
+static void bench_prompt_put_ids(struct buf *out, size_t begin, uint64_t seed,
+                                 uint32_t n_vocabulary, uint32_t n) {
     struct random random = {.state = seed};
     uint32_t low = n_vocabulary > 512 ? 256 : 0;
     uint32_t range = n_vocabulary > low ? n_vocabulary - low : 1;
@@ -57,32 +57,33 @@ static void put_ids(struct buf *out, size_t begin, uint64_t seed, uint32_t n_voc
 }
 
 /* Words or ids: n_tokens of them by `seed`. Answers the tokens appended. */
-static uint32_t put_tokens(const struct workload *workload, struct buf *out, size_t begin,
-                           uint64_t seed, uint32_t n_tokens) {
+static uint32_t bench_prompt_put_tokens(const struct workload *workload, struct buf *out,
+                                        size_t begin, uint64_t seed, uint32_t n_tokens) {
     if (workload->source != SOURCE_IDS)
         return words_put(&workload->words, out, begin, seed, n_tokens);
-    put_ids(out, begin, seed, workload->n_vocabulary, n_tokens);
+    bench_prompt_put_ids(out, begin, seed, workload->n_vocabulary, n_tokens);
     return n_tokens;
 }
 
 /* The blocks of a trace's line, the last one cut. What a block could not hold is not made good in the
  * next: blocks are the same wherever they stand. Answers the tokens that are left. */
-static uint32_t put_blocks(const struct workload *workload, const struct trace_line *line,
-                           struct buf *out, size_t begin, uint32_t n_first, uint32_t n_tokens) {
+static uint32_t bench_prompt_put_blocks(const struct workload *workload,
+                                        const struct trace_line *line, struct buf *out,
+                                        size_t begin, uint32_t n_first, uint32_t n_tokens) {
     for (uint32_t i = 0; i < line->n_hash_ids && n_tokens > 0; i++) {
         uint32_t n = i == 0 ? TRACE_BLOCK_TOKENS - n_first : TRACE_BLOCK_TOKENS;
         n = n < n_tokens ? n : n_tokens;
-        n_tokens -=
-            put_tokens(workload, out, begin, random_at(workload->seed, 2, line->hash_ids[i]), n);
+        n_tokens -= bench_prompt_put_tokens(workload, out, begin,
+                                            random_at(workload->seed, 2, line->hash_ids[i]), n);
     }
     return n_tokens;
 }
 
-static void put_own(const struct workload *workload, struct buf *out, size_t begin, uint64_t serial,
-                    uint32_t n_tokens) {
+static void bench_prompt_put_own(const struct workload *workload, struct buf *out, size_t begin,
+                                 uint64_t serial, uint32_t n_tokens) {
     uint64_t seed = random_at(workload->seed, 1, serial);
     if (workload->source != SOURCE_TEXTS || workload->n_pieces == 0) {
-        (void)put_tokens(workload, out, begin, seed, n_tokens);
+        (void)bench_prompt_put_tokens(workload, out, begin, seed, n_tokens);
         return;
     }
     struct random random = {.state = seed};
@@ -91,10 +92,11 @@ static void put_own(const struct workload *workload, struct buf *out, size_t beg
         n = n < n_tokens ? n : n_tokens;
         n_tokens -= words_put(&workload->words, out, begin, random_next(&random), n);
     }
-    put_pieces(workload, out, begin, &random, n_tokens);
+    bench_prompt_put_pieces(workload, out, begin, &random, n_tokens);
 }
 
-static void put_prompt(const struct workload *workload, const struct ask *ask, struct buf *out) {
+static void bench_put_prompt(const struct workload *workload, const struct ask *ask,
+                             struct buf *out) {
     size_t begin = out->n;
     uint32_t n_first = 0;
     int64_t n_wanted = (int64_t)ask->n_prompt;
@@ -106,28 +108,29 @@ static void put_prompt(const struct workload *workload, const struct ask *ask, s
     }
     uint32_t n_left = n_wanted > n_first ? (uint32_t)n_wanted - n_first : 0;
     if (line && line->n_hash_ids > 0) {
-        n_left = put_blocks(workload, line, out, begin, n_first, n_left);
+        n_left = bench_prompt_put_blocks(workload, line, out, begin, n_first, n_left);
     } else if (workload->n_shared > n_first) {
         uint32_t n_shared = workload->n_shared - n_first;
         n_shared = n_shared < n_left ? n_shared : n_left;
-        n_left -= put_tokens(workload, out, begin, random_at(workload->seed, 0, 0), n_shared);
+        n_left -= bench_prompt_put_tokens(workload, out, begin, random_at(workload->seed, 0, 0),
+                                          n_shared);
     }
-    put_own(workload, out, begin, ask->serial, n_left);
+    bench_prompt_put_own(workload, out, begin, ask->serial, n_left);
 }
 
 void workload_prompt(const struct workload *workload, const struct ask *ask, struct buf *out) {
     if (workload->source != SOURCE_IDS) {
-        put_prompt(workload, ask, out);
+        bench_put_prompt(workload, ask, out);
         return;
     }
     buf_putc(out, '[');
-    put_prompt(workload, ask, out);
+    bench_put_prompt(workload, ask, out);
     buf_putc(out, ']');
 }
 
 /* To the letter what the published grids' program sent. */
-static void put_native(enum native native, const char *prompt, size_t n, uint32_t n_output,
-                       struct buf *out) {
+static void bench_prompt_put_native(enum native native, const char *prompt, size_t n,
+                                    uint32_t n_output, struct buf *out) {
     buf_puts(out, native == NATIVE_VLLM ? "{\"prompt\":" : "{\"inputs\":");
     buf_append(out, prompt, n);
     if (native == NATIVE_VLLM)
@@ -145,7 +148,7 @@ static void put_native(enum native native, const char *prompt, size_t n, uint32_
 void workload_body_around(const struct ask_form *form, const char *prompt, size_t n,
                           uint32_t n_output, struct buf *out) {
     if (form->native != NATIVE_NONE) {
-        put_native(form->native, prompt, n, n_output, out);
+        bench_prompt_put_native(form->native, prompt, n, n_output, out);
         return;
     }
     buf_puts(out, "{\"model\":");

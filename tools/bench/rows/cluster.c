@@ -19,7 +19,7 @@ double cluster_kv_tokens(const struct roofline *roofline) {
     return roofline_kv_tokens(roofline, MEMORY_SHARE, SPARE_BYTES);
 }
 
-static uint64_t step_ns(void *context, uint32_t worker, const struct cell_step *step) {
+static uint64_t bench_rows_step_ns(void *context, uint32_t worker, const struct cell_step *step) {
     struct cluster *cluster = context;
     struct roofline_step what = {step->n_tokens, step->n_sampled, step->n_seqs, step->n_keys,
                                  step->n_pairs};
@@ -62,7 +62,7 @@ bool cluster_of(struct cluster *cluster, const struct roofline *roofline, uint32
             .max_batch = n_batch,
             .context = kv_tokens < CONTEXT_MOST ? n_blocks * BLOCK_TOKENS : CONTEXT_MOST};
     cluster->spec.workers = cluster->workers;
-    cluster->spec.model = (struct cell_model){.context = cluster, .step_ns = step_ns};
+    cluster->spec.model = (struct cell_model){.context = cluster, .step_ns = bench_rows_step_ns};
     return true;
 }
 

@@ -3,10 +3,11 @@
 #include <stddef.h>
 #include <string.h>
 
-static struct figure make(const char *name, double published, size_t offset) {
+static struct figure bench_rows_make_figure(const char *name, double published, size_t offset) {
     return (struct figure){.name = name, .published = published, .offset = offset};
 }
-#define FIGURE(name, member) make(name, row->member, offsetof(struct prediction, member))
+#define FIGURE(name, member)                                                                       \
+    bench_rows_make_figure(name, row->member, offsetof(struct prediction, member))
 
 unsigned figures_of(const struct reference_row *row, struct figure figures[FIGURES_MAX]) {
     unsigned n = 0;

@@ -69,7 +69,8 @@ static const struct group {
     {{"vllm", NULL}, sweep_parameters, sizeof sweep_parameters / sizeof *sweep_parameters},
 };
 
-static int system_of(unsigned group, const struct reference_configuration *configuration) {
+static int bench_fit_system_of(unsigned group,
+                               const struct reference_configuration *configuration) {
     for (unsigned i = 0; i < FIT_SYSTEMS_MAX && groups[group].systems[i]; i++)
         if (strcmp(groups[group].systems[i], configuration->rows->system) == 0)
             return (int)i;
@@ -78,13 +79,13 @@ static int system_of(unsigned group, const struct reference_configuration *confi
 
 const struct efficiencies *fit_row_of(unsigned group, const struct fit_rows *rows,
                                       const struct reference_configuration *configuration) {
-    int i = system_of(group, configuration);
+    int i = bench_fit_system_of(group, configuration);
     return i < 0 ? NULL : &rows->rows[i];
 }
 
 /* What is not fitted: reading 16- and 8-bit weights at nearly the data sheet's rate, attention at a third of the tensor
  * cores' rate, 20 us a sum. */
-static void assume(struct fit_rows *rows, unsigned group) {
+static void bench_fit_assume(struct fit_rows *rows, unsigned group) {
     *rows = (struct fit_rows){0};
     for (; rows->n < FIT_SYSTEMS_MAX && groups[group].systems[rows->n]; rows->n++) {
         struct efficiencies *row = &rows->rows[rows->n];
@@ -103,7 +104,7 @@ static void assume(struct fit_rows *rows, unsigned group) {
     }
 }
 
-static void set(struct fit_rows *rows, const struct parameter *parameter, double value) {
+static void bench_fit_set(struct fit_rows *rows, const struct parameter *parameter, double value) {
     for (unsigned i = 0; i < rows->n; i++) {
         struct efficiencies *row = &rows->rows[i];
         unsigned f = parameter->format;
@@ -119,8 +120,8 @@ static void set(struct fit_rows *rows, const struct parameter *parameter, double
 }
 
 /* Whether a configuration's figures depend on the parameter. */
-static bool tells(const struct parameter *parameter, int system,
-                  const struct reference_configuration *configuration) {
+static bool bench_fit_tells(const struct parameter *parameter, int system,
+                            const struct reference_configuration *configuration) {
     if (!(parameter->systems >> system & 1))
         return false;
     if (parameter->what != WHAT_NUMBER)
@@ -136,8 +137,8 @@ static bool tells(const struct parameter *parameter, int system,
     return true;
 }
 
-static void add(struct fit_observation *all, size_t *n, enum fit_figure figure,
-                const struct reference_row *row, double published, double predicted) {
+static void bench_fit_add(struct fit_observation *all, size_t *n, enum fit_figure figure,
+                          const struct reference_row *row, double published, double predicted) {
     if (published > 0 && *n < FIT_OBSERVATIONS_MAX)
         all[(*n)++] = (struct fit_observation){figure, row, published, predicted};
 }
@@ -154,26 +155,26 @@ enum status fit_observe(const struct reference_configuration *configuration,
             TRY(predict_published(configuration, row, efficiencies, &prediction));
         switch (reference_kind(row)) {
         case REFERENCE_GRID:
-            add(all, n, FIT_GRID_ALONE, row, row->ms_per_output_token,
-                prediction.ms_per_output_token);
-            add(all, n, FIT_GRID_BURST, row, row->tokens_per_s, prediction.tokens_per_s);
+            bench_fit_add(all, n, FIT_GRID_ALONE, row, row->ms_per_output_token,
+                          prediction.ms_per_output_token);
+            bench_fit_add(all, n, FIT_GRID_BURST, row, row->tokens_per_s, prediction.tokens_per_s);
             break;
         case REFERENCE_ALONE:
-            add(all, n, FIT_ITL_ALONE, row, row->itl_ms, prediction.itl_ms);
-            add(all, n, FIT_TTFT_ALONE, row, row->ttft_ms, prediction.ttft_ms);
+            bench_fit_add(all, n, FIT_ITL_ALONE, row, row->itl_ms, prediction.itl_ms);
+            bench_fit_add(all, n, FIT_TTFT_ALONE, row, row->ttft_ms, prediction.ttft_ms);
             break;
         case REFERENCE_RATE:
             if (reference_has_itl(row))
-                add(all, n, FIT_ITL_RATE, row, row->itl_ms, prediction.itl_ms);
+                bench_fit_add(all, n, FIT_ITL_RATE, row, row->itl_ms, prediction.itl_ms);
             break;
         case REFERENCE_BURST:
-            add(all, n, FIT_BURST, row, row->tokens_per_s, prediction.tokens_per_s);
+            bench_fit_add(all, n, FIT_BURST, row, row->tokens_per_s, prediction.tokens_per_s);
         }
     }
     return STATUS_OK;
 }
 
-struct job {
+struct fit_job {
     unsigned group;
     const struct reference_configuration *all;
     size_t n_all, left_out;
@@ -183,7 +184,7 @@ struct job {
     struct fit_observation *observations; /* owned (FIT_OBSERVATIONS_MAX) */
 };
 
-static enum status observe_all(struct job *job, size_t *n) {
+static enum status bench_fit_observe_all(struct fit_job *job, size_t *n) {
     *n = 0;
     for (size_t i = 0; i < job->n_all; i++) {
         const struct efficiencies *row = fit_row_of(job->group, job->rows, &job->all[i]);
@@ -193,12 +194,12 @@ static enum status observe_all(struct job *job, size_t *n) {
     return STATUS_OK;
 }
 
-static enum status residuals(void *context, const double *parameters, double *out) {
-    struct job *job = context;
+static enum status bench_fit_residuals(void *context, const double *parameters, double *out) {
+    struct fit_job *job = context;
     size_t n;
     for (size_t k = 0; k < job->n_free; k++)
-        set(job->rows, job->free[k], parameters[k]);
-    TRY(observe_all(job, &n));
+        bench_fit_set(job->rows, job->free[k], parameters[k]);
+    TRY(bench_fit_observe_all(job, &n));
     for (size_t i = 0; i < n; i++) {
         const struct fit_observation *own = &job->observations[i];
         double weight = own->figure == FIT_ITL_RATE ? RATE_WEIGHT : 1;
@@ -207,26 +208,27 @@ static enum status residuals(void *context, const double *parameters, double *ou
     return STATUS_OK;
 }
 
-static void choose(struct job *job) {
+static void bench_fit_choose(struct fit_job *job) {
     const struct group *group = &groups[job->group];
     for (unsigned k = 0; k < group->n_parameters; k++) {
         const struct parameter *parameter = &group->parameters[k];
         bool told = false;
-        set(job->rows, parameter, parameter->start);
+        bench_fit_set(job->rows, parameter, parameter->start);
         for (size_t i = 0; i < job->n_all && !told; i++) {
-            int system = system_of(job->group, &job->all[i]);
-            told = i != job->left_out && system >= 0 && tells(parameter, system, &job->all[i]);
+            int system = bench_fit_system_of(job->group, &job->all[i]);
+            told = i != job->left_out && system >= 0 &&
+                   bench_fit_tells(parameter, system, &job->all[i]);
         }
         if (told)
             job->free[job->n_free++] = parameter;
     }
 }
 
-static enum status run(struct job *job) {
+static enum status bench_fit_run(struct fit_job *job) {
     double values[SQUARES_PARAMETERS_MAX], low[SQUARES_PARAMETERS_MAX],
         high[SQUARES_PARAMETERS_MAX];
     struct squares squares = {.context = job,
-                              .residuals = residuals,
+                              .residuals = bench_fit_residuals,
                               .n_parameters = job->n_free,
                               .low = low,
                               .high = high,
@@ -237,26 +239,26 @@ static enum status run(struct job *job) {
         low[k] = job->free[k]->low;
         high[k] = job->free[k]->high;
     }
-    TRY(observe_all(job, &squares.n_residuals));
+    TRY(bench_fit_observe_all(job, &squares.n_residuals));
     TRY(squares_fit(&squares, values));
     for (size_t k = 0; k < job->n_free; k++)
-        set(job->rows, job->free[k], values[k]);
+        bench_fit_set(job->rows, job->free[k], values[k]);
     return STATUS_OK;
 }
 
 enum status fit_group(unsigned group, const struct reference_configuration *all, size_t n_all,
                       size_t left_out, struct fit_rows *rows) {
-    struct job job = {
+    struct fit_job job = {
         .group = group, .all = all, .n_all = n_all, .left_out = left_out, .rows = rows};
-    assume(rows, group);
-    choose(&job);
+    bench_fit_assume(rows, group);
+    bench_fit_choose(&job);
     job.observations = calloc(FIT_OBSERVATIONS_MAX, sizeof *job.observations);
-    enum status status = job.observations ? run(&job) : STATUS_NOMEM;
+    enum status status = job.observations ? bench_fit_run(&job) : STATUS_NOMEM;
     free(job.observations);
     return status;
 }
 
-static int compare(const void *a, const void *b) {
+static int bench_fit_compare(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
@@ -275,7 +277,7 @@ void fit_error(struct fit_error *error, enum fit_figure figure, const struct fit
             error->worst_one = &all[i];
         }
     }
-    qsort(errors, error->n, sizeof *errors, compare);
+    qsort(errors, error->n, sizeof *errors, bench_fit_compare);
     if (error->n > 0)
         error->median = error->n % 2 ? errors[error->n / 2]
                                      : (errors[error->n / 2 - 1] + errors[error->n / 2]) / 2;

@@ -27,16 +27,17 @@ struct predict_load {
 };
 
 /* Answers of a sweep were shorter than asked: as many tokens as the row had for each request. */
-static uint32_t output_of(const struct reference_row *row) {
+static uint32_t bench_predict_output_of(const struct reference_row *row) {
     if (reference_kind(row) == REFERENCE_GRID || row->requests_per_s <= 0)
         return row->n_output;
     double n = round(row->tokens_per_s / row->requests_per_s);
     return n < 2 ? 2 : n > row->n_output ? row->n_output : (uint32_t)n;
 }
 
-static struct predict_load load_of(const struct reference_configuration *configuration,
-                                   const struct reference_row *row) {
-    struct predict_load load = {.n = GRID_REQUESTS, .n_output = output_of(row)};
+static struct predict_load
+bench_predict_load_of(const struct reference_configuration *configuration,
+                      const struct reference_row *row) {
+    struct predict_load load = {.n = GRID_REQUESTS, .n_output = bench_predict_output_of(row)};
     double sync =
         configuration->rows->requests_per_s; /* the first of a sweep is the synchronous level */
     switch (reference_kind(row)) {
@@ -58,8 +59,8 @@ static struct predict_load load_of(const struct reference_configuration *configu
     return load;
 }
 
-static void take_grid(struct prediction *prediction, const struct level *alone,
-                      const struct level *burst) {
+static void bench_predict_take_grid(struct prediction *prediction, const struct level *alone,
+                                    const struct level *burst) {
     struct figures_grid grid;
     figures_grid(&grid, alone, burst, GRID_REQUESTS, true);
     prediction->requests_per_s = grid.requests_per_s;
@@ -68,7 +69,7 @@ static void take_grid(struct prediction *prediction, const struct level *alone,
     prediction->ms_per_output_token = grid.ms_per_output_token;
 }
 
-static void take_sweep(struct prediction *prediction, const struct level *level) {
+static void bench_predict_take_sweep(struct prediction *prediction, const struct level *level) {
     struct figures_sweep sweep;
     figures_sweep(&sweep, level);
     prediction->requests_per_s = sweep.requests_per_s;
@@ -78,15 +79,16 @@ static void take_sweep(struct prediction *prediction, const struct level *level)
     prediction->itl_ms = sweep.itl_ms;
 }
 
-static uint64_t ns_of(double s) {
+static uint64_t bench_predict_ns_of(double s) {
     return NS_PER_S + (uint64_t)(s * (double)NS_PER_S);
 }
 
 /* The records of a level, as figures_compat.c reads them. */
-static enum status make_level(struct level *level, const struct prompt_first_request *requests,
-                              const struct predict_load *load, uint32_t n_output) {
+static enum status bench_predict_make_level(struct level *level,
+                                            const struct prompt_first_request *requests,
+                                            const struct predict_load *load, uint32_t n_output) {
     *level = (struct level){.begin_ns = NS_PER_S, .n_records = load->n, .spec.n_output = n_output};
-    level->issued_ns = load->until_s > 0 ? ns_of(load->until_s) : UINT64_MAX;
+    level->issued_ns = load->until_s > 0 ? bench_predict_ns_of(load->until_s) : UINT64_MAX;
     level->records = calloc(load->n, sizeof *level->records);
     if (!level->records)
         return STATUS_NOMEM;
@@ -96,20 +98,22 @@ static enum status make_level(struct level *level, const struct prompt_first_req
         level->records[i] =
             (struct record){.ask = {.n_prompt = request->n_input, .n_output = request->n_output},
                             .outcome = ended ? OUTCOME_OK : OUTCOME_INCOMPLETE,
-                            .sent_ns = ns_of(request->at_s),
-                            .chunk_first_ns = ns_of(request->first_s),
-                            .chunk_last_ns = ns_of(request->end_s),
-                            .end_ns = ns_of(request->end_s),
+                            .sent_ns = bench_predict_ns_of(request->at_s),
+                            .chunk_first_ns = bench_predict_ns_of(request->first_s),
+                            .chunk_last_ns = bench_predict_ns_of(request->end_s),
+                            .end_ns = bench_predict_ns_of(request->end_s),
                             .n_chunks = ended ? request->n_output : 0,
                             .n_texts = ended ? request->n_output : 0};
     }
     return STATUS_OK;
 }
 
-static enum status run_published(const struct reference_configuration *configuration,
-                                 const struct reference_row *row, const struct roofline *roofline,
-                                 const struct predict_load *load, struct level *level,
-                                 struct prediction *prediction, double us[ROOFLINE_TERMS]) {
+static enum status bench_predict_run_published(const struct reference_configuration *configuration,
+                                               const struct reference_row *row,
+                                               const struct roofline *roofline,
+                                               const struct predict_load *load, struct level *level,
+                                               struct prediction *prediction,
+                                               double us[ROOFLINE_TERMS]) {
     struct prompt_first_spec spec = {.roofline = roofline,
                                      .kv_tokens = cluster_kv_tokens(roofline),
                                      .max_seqs = SEQS_MAX,
@@ -127,7 +131,7 @@ static enum status run_published(const struct reference_configuration *configura
             .at_s = i * load->gap_s, .n_input = row->n_input, .n_output = load->n_output};
     enum status status = prompt_first_run(&spec, requests, load->n, &result);
     if (status == STATUS_OK)
-        status = make_level(level, requests, load, load->n_output);
+        status = bench_predict_make_level(level, requests, load, load->n_output);
     free(requests);
     for (unsigned i = 0; status == STATUS_OK && i < ROOFLINE_TERMS; i++)
         us[i] = result.us[i];
@@ -143,31 +147,32 @@ enum status predict_published(const struct reference_configuration *configuratio
                                 .device = configuration->device,
                                 .efficiencies = *efficiencies,
                                 .tp = configuration->tp};
-    struct predict_load load = load_of(configuration, row),
+    struct predict_load load = bench_predict_load_of(configuration, row),
                         one = {.n = 1, .n_output = load.n_output};
     struct level level, alone;
     *prediction = (struct prediction){0};
-    enum status status =
-        run_published(configuration, row, &roofline, &load, &level, prediction, prediction->us);
+    enum status status = bench_predict_run_published(configuration, row, &roofline, &load, &level,
+                                                     prediction, prediction->us);
     if (status == STATUS_LIMIT)
         return STATUS_OK; /* it does not fit */
     TRY(status);
     prediction->fits = true;
     if (reference_kind(row) == REFERENCE_GRID) {
-        status = run_published(configuration, row, &roofline, &one, &alone, prediction,
-                               prediction->alone_us);
+        status = bench_predict_run_published(configuration, row, &roofline, &one, &alone,
+                                             prediction, prediction->alone_us);
         if (status == STATUS_OK)
-            take_grid(prediction, &alone, &level);
+            bench_predict_take_grid(prediction, &alone, &level);
         level_fini(&alone);
     } else {
-        take_sweep(prediction, &level);
+        bench_predict_take_sweep(prediction, &level);
     }
     level_fini(&level);
     return status;
 }
 
-static enum status run_tandem(const struct reference_row *row, struct cluster *cluster,
-                              const struct predict_load *load, struct level *level) {
+static enum status bench_predict_run_tandem(const struct reference_row *row,
+                                            struct cluster *cluster,
+                                            const struct predict_load *load, struct level *level) {
     struct level_spec spec = {
         .n_prompt = row->n_input,
         .n_output = load->n_output,
@@ -189,7 +194,7 @@ enum status predict_tandem(const struct reference_configuration *configuration,
                                 .device = configuration->device,
                                 .efficiencies = *efficiencies,
                                 .tp = configuration->tp};
-    struct predict_load load = load_of(configuration, row),
+    struct predict_load load = bench_predict_load_of(configuration, row),
                         one = {.n = 1, .n_output = load.n_output};
     struct cluster cluster;
     struct level level = {0}, alone = {0};
@@ -197,16 +202,16 @@ enum status predict_tandem(const struct reference_configuration *configuration,
     if (!cluster_one(&cluster, &roofline, row->n_input + row->n_output))
         return STATUS_OK; /* it does not fit */
     prediction->fits = true;
-    TRY(run_tandem(row, &cluster, &load, &level));
+    TRY(bench_predict_run_tandem(row, &cluster, &load, &level));
     memcpy(prediction->us, cluster.us, sizeof cluster.us);
     memset(cluster.us, 0, sizeof cluster.us);
     enum status status = STATUS_OK;
     if (reference_kind(row) == REFERENCE_GRID)
-        status = run_tandem(row, &cluster, &one, &alone);
+        status = bench_predict_run_tandem(row, &cluster, &one, &alone);
     if (status == STATUS_OK && reference_kind(row) == REFERENCE_GRID)
-        take_grid(prediction, &alone, &level);
+        bench_predict_take_grid(prediction, &alone, &level);
     else if (status == STATUS_OK)
-        take_sweep(prediction, &level);
+        bench_predict_take_sweep(prediction, &level);
     prediction->n_tokens = level.n_texts + alone.n_texts;
     memcpy(prediction->alone_us, cluster.us, sizeof cluster.us);
     level_fini(&alone);

@@ -15,7 +15,7 @@ struct decode_cost {
     double n_keys;
 };
 
-struct run {
+struct prompt_first_run {
     const struct prompt_first_spec *spec;
     struct prompt_first_request *requests;
     uint32_t n, next, n_done;
@@ -33,30 +33,30 @@ struct run {
     struct prompt_first_result *result;
 };
 
-static uint64_t blocks_of(uint64_t n_tokens) {
+static uint64_t prompt_first_blocks_of(uint64_t n_tokens) {
     return (n_tokens + BLOCK - 1) / BLOCK;
 }
 
-static uint64_t tokens_of(const struct run *run, uint32_t i) {
+static uint64_t prompt_first_tokens_of(const struct prompt_first_run *run, uint32_t i) {
     return run->requests[i].n_input + (run->n_decodes - run->begun[i]);
 }
 
-static unsigned residue(const struct run *run, uint32_t i) {
+static unsigned prompt_first_residue(const struct prompt_first_run *run, uint32_t i) {
     return (unsigned)((run->requests[i].n_input - run->begun[i]) % BLOCK);
 }
 
-static void start_running(struct run *run, uint32_t i) {
+static void prompt_first_start_running(struct prompt_first_run *run, uint32_t i) {
     run->begun[i] = run->n_decodes - run->made[i];
     run->running[run->n_running++] = i;
-    run->n_at[residue(run, i)]++;
+    run->n_at[prompt_first_residue(run, i)]++;
 }
 
-static void stop_running(struct run *run, uint32_t i) {
+static void prompt_first_stop_running(struct prompt_first_run *run, uint32_t i) {
     run->made[i] = (uint32_t)(run->n_decodes - run->begun[i]);
-    run->n_at[residue(run, i)]--;
+    run->n_at[prompt_first_residue(run, i)]--;
 }
 
-static void arrive(struct run *run) {
+static void prompt_first_arrive(struct prompt_first_run *run) {
     uint32_t n_new = 0;
     while (run->next + n_new < run->n && run->requests[run->next + n_new].at_s <= run->now_s)
         n_new++;
@@ -76,7 +76,7 @@ struct admitted {
     double n_pairs;
 };
 
-static struct admitted admit(const struct run *run) {
+static struct admitted prompt_first_admit(const struct prompt_first_run *run) {
     struct admitted all = {0};
     double kept = WATERMARK * (double)run->n_blocks;
     while (all.n < run->n_waiting) {
@@ -84,8 +84,8 @@ static struct admitted admit(const struct run *run) {
         uint64_t n = run->requests[i].n_input + run->made[i],
                  most = n > all.longest ? n : all.longest;
         uint64_t n_step = run->spec->pads ? (all.n + 1) * most : all.n_tokens + n;
-        bool fits =
-            (double)(run->n_used + all.n_blocks + blocks_of(n)) + kept <= (double)run->n_blocks;
+        bool fits = (double)(run->n_used + all.n_blocks + prompt_first_blocks_of(n)) + kept <=
+                    (double)run->n_blocks;
         bool is_alone = run->n_running == 0 && all.n == 0;
         if ((n_step > run->spec->prefill_tokens && all.n > 0) ||
             run->n_running + all.n + 1 > run->spec->max_seqs || (!fits && !is_alone))
@@ -93,18 +93,18 @@ static struct admitted admit(const struct run *run) {
         all.n++;
         all.longest = (uint32_t)most;
         all.n_tokens += n;
-        all.n_blocks += blocks_of(n);
+        all.n_blocks += prompt_first_blocks_of(n);
         all.n_pairs += 0.5 * (double)n * (double)n;
     }
     return all;
 }
 
-static void end_request(struct run *run, uint32_t i) {
+static void prompt_first_end_request(struct prompt_first_run *run, uint32_t i) {
     run->requests[i].end_s = run->now_s;
     run->n_done++;
 }
 
-static void prefill(struct run *run, const struct admitted *all) {
+static void prompt_first_prefill(struct prompt_first_run *run, const struct admitted *all) {
     uint64_t n_tokens = run->spec->pads ? (uint64_t)all->n * all->longest : all->n_tokens;
     struct roofline_step step = {(uint32_t)n_tokens, all->n, all->n, 0, all->n_pairs};
     struct roofline_terms terms;
@@ -114,27 +114,27 @@ static void prefill(struct run *run, const struct admitted *all) {
     for (uint32_t k = 0; k < all->n; k++) {
         uint32_t i = run->waiting[--run->n_waiting];
         struct prompt_first_request *request = &run->requests[i];
-        uint64_t n_blocks = blocks_of(request->n_input + run->made[i]);
+        uint64_t n_blocks = prompt_first_blocks_of(request->n_input + run->made[i]);
         if (run->made[i]++ == 0)
             request->first_s = run->now_s;
         if (run->made[i] >= request->n_output) {
-            end_request(run, i);
+            prompt_first_end_request(run, i);
             continue;
         }
         run->n_used += n_blocks;
-        start_running(run, i);
+        prompt_first_start_running(run, i);
     }
 }
 
 /* Each sequence has the blocks of its tokens; the youngest give theirs up where there are too few. */
-static void preempt(struct run *run) {
+static void prompt_first_preempt(struct prompt_first_run *run) {
     uint64_t wanted = 0;
     for (uint32_t k = 0; k < run->n_running; k++)
-        wanted += blocks_of(tokens_of(run, run->running[k]));
+        wanted += prompt_first_blocks_of(prompt_first_tokens_of(run, run->running[k]));
     while (wanted > run->n_blocks && run->n_running > 0) {
         uint32_t i = run->running[--run->n_running];
-        wanted -= blocks_of(tokens_of(run, i));
-        stop_running(run, i);
+        wanted -= prompt_first_blocks_of(prompt_first_tokens_of(run, i));
+        prompt_first_stop_running(run, i);
         run->waiting[run->n_waiting++] = i;
         run->result->n_preempted++;
     }
@@ -142,11 +142,11 @@ static void preempt(struct run *run) {
 }
 
 /* Sequences whose tokens begin a new block: (n_input - begun + n_decodes) is 1 modulo BLOCK. */
-static uint64_t new_blocks(const struct run *run) {
+static uint64_t prompt_first_new_blocks(const struct prompt_first_run *run) {
     return run->n_at[(1 + BLOCK - run->n_decodes % BLOCK) % BLOCK];
 }
 
-static struct decode_cost *cost_of(struct run *run, uint32_t n) {
+static struct decode_cost *prompt_first_cost_of(struct prompt_first_run *run, uint32_t n) {
     struct decode_cost *cost = &run->costs[n];
     if (!cost->known) {
         struct roofline_terms more;
@@ -159,7 +159,7 @@ static struct decode_cost *cost_of(struct run *run, uint32_t n) {
     return cost;
 }
 
-static void end_those_done(struct run *run) {
+static void prompt_first_end_those_done(struct prompt_first_run *run) {
     uint32_t n = 0;
     for (uint32_t k = 0; k < run->n_running; k++) {
         uint32_t i = run->running[k];
@@ -168,32 +168,32 @@ static void end_those_done(struct run *run) {
             continue;
         }
         /* It was never asked to have a block for its last token. */
-        run->n_used -= blocks_of(tokens_of(run, i) - 1);
-        stop_running(run, i);
-        end_request(run, i);
+        run->n_used -= prompt_first_blocks_of(prompt_first_tokens_of(run, i) - 1);
+        prompt_first_stop_running(run, i);
+        prompt_first_end_request(run, i);
     }
     run->n_running = n;
 }
 
 /* One token for all that run, again and again until something changes: a request ends or comes, blocks are short. */
-static void decode(struct run *run) {
+static void prompt_first_decode(struct prompt_first_run *run) {
     uint64_t n_steps = UINT64_MAX;
     double n_keys = 0;
-    bool has_blocks = run->n_used + new_blocks(run) > run->n_blocks;
+    bool has_blocks = run->n_used + prompt_first_new_blocks(run) > run->n_blocks;
     if (has_blocks) /* those that stay have them now: the step follows before anything is admitted */
-        preempt(run);
-    struct decode_cost *cost = cost_of(run, run->n_running);
+        prompt_first_preempt(run);
+    struct decode_cost *cost = prompt_first_cost_of(run, run->n_running);
     for (uint32_t k = 0; k < run->n_running; k++) {
         uint32_t i = run->running[k];
         uint64_t left = run->requests[i].n_output - (run->n_decodes - run->begun[i]);
         n_steps = left < n_steps ? left : n_steps;
-        n_keys += (double)tokens_of(run, i);
+        n_keys += (double)prompt_first_tokens_of(run, i);
     }
     bool waits = run->n_waiting > 0;
     double next_s = waits || run->next == run->n ? 1e300 : run->requests[run->next].at_s;
     double until_s = run->spec->until_s > 0 ? run->spec->until_s : 1e300;
     for (; n_steps > 0; n_steps--) {
-        uint64_t n_new = has_blocks ? 0 : new_blocks(run);
+        uint64_t n_new = has_blocks ? 0 : prompt_first_new_blocks(run);
         if (run->n_used + n_new > run->n_blocks)
             return; /* preempted when asked again */
         has_blocks = false;
@@ -209,10 +209,10 @@ static void decode(struct run *run) {
         }
     }
     if (n_steps == 0)
-        end_those_done(run);
+        prompt_first_end_those_done(run);
 }
 
-static void sum_decodes(struct run *run) {
+static void prompt_first_sum_decodes(struct prompt_first_run *run) {
     for (uint32_t n = 1; n <= run->spec->max_seqs; n++) {
         const struct decode_cost *cost = &run->costs[n];
         double us[ROOFLINE_TERMS] = {0};
@@ -223,20 +223,20 @@ static void sum_decodes(struct run *run) {
     }
 }
 
-static enum status run_all(struct run *run) {
+static enum status prompt_first_run_all(struct prompt_first_run *run) {
     while (run->n_done < run->n) {
-        arrive(run);
+        prompt_first_arrive(run);
         if (run->n_waiting == 0 && run->n_running == 0) {
             run->now_s = run->requests[run->next].at_s;
             continue;
         }
         if (run->spec->until_s > 0 && run->now_s > run->spec->until_s)
             return STATUS_OK;
-        struct admitted all = admit(run);
+        struct admitted all = prompt_first_admit(run);
         if (all.n > 0)
-            prefill(run, &all);
+            prompt_first_prefill(run, &all);
         else
-            decode(run);
+            prompt_first_decode(run);
     }
     return STATUS_OK;
 }
@@ -244,12 +244,12 @@ static enum status run_all(struct run *run) {
 enum status prompt_first_run(const struct prompt_first_spec *spec,
                              struct prompt_first_request *requests, uint32_t n,
                              struct prompt_first_result *result) {
-    struct run run = {.spec = spec, .requests = requests, .n = n, .result = result};
+    struct prompt_first_run run = {.spec = spec, .requests = requests, .n = n, .result = result};
     run.n_blocks = (uint64_t)(spec->kv_tokens / BLOCK);
     *result = (struct prompt_first_result){0};
     for (uint32_t i = 0; i < n; i++) {
         requests[i].first_s = requests[i].end_s = 0;
-        if (blocks_of(requests[i].n_input + requests[i].n_output) > run.n_blocks)
+        if (prompt_first_blocks_of(requests[i].n_input + requests[i].n_output) > run.n_blocks)
             return STATUS_LIMIT;
     }
     run.made = calloc(n, sizeof *run.made);
@@ -258,9 +258,9 @@ enum status prompt_first_run(const struct prompt_first_spec *spec,
     run.running = calloc(spec->max_seqs, sizeof *run.running);
     run.costs = calloc(spec->max_seqs + 1, sizeof *run.costs);
     bool has_memory = run.made && run.begun && run.waiting && run.running && run.costs;
-    enum status status = has_memory ? run_all(&run) : STATUS_NOMEM;
+    enum status status = has_memory ? prompt_first_run_all(&run) : STATUS_NOMEM;
     if (status == STATUS_OK)
-        sum_decodes(&run);
+        prompt_first_sum_decodes(&run);
     free(run.made);
     free(run.begun);
     free(run.waiting);

@@ -37,13 +37,14 @@ bool reference_is_same(const struct reference_row *a, const struct reference_row
 }
 
 /* "4x A100-80GB" */
-static void take_hardware(struct reference_configuration *own, const char *hardware) {
+static void bench_reference_take_hardware(struct reference_configuration *own,
+                                          const char *hardware) {
     char *end;
     own->tp = (uint32_t)strtoul(hardware, &end, 10);
     own->device = device_find(end + 2);
 }
 
-static void take_model(struct reference_configuration *own, const char *name) {
+static void bench_reference_take_model(struct reference_configuration *own, const char *name) {
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         if (strcmp(models[i].name, name) != 0)
             continue;
@@ -65,8 +66,8 @@ size_t reference_configurations(struct reference_configuration all[REFERENCE_CON
         struct reference_configuration *own = &all[n++];
         *own = (struct reference_configuration){
             .rows = row, .n_rows = 1, .pads = row->level[0] == '\0'};
-        take_hardware(own, row->hardware);
-        take_model(own, row->model);
+        bench_reference_take_hardware(own, row->hardware);
+        bench_reference_take_model(own, row->model);
     }
     return n;
 }

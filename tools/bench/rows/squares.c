@@ -15,11 +15,11 @@ struct squares_work {
     double *slopes;      /* (n_parameters, n_residuals) */
 };
 
-static double clamp(double x, double low, double high) {
+static double least_squares_clamp(double x, double low, double high) {
     return x < low ? low : x > high ? high : x;
 }
 
-static double cost(const struct squares *squares, const double *residuals) {
+static double least_squares_cost(const struct squares *squares, const double *residuals) {
     double sum = 0;
     for (size_t i = 0; i < squares->n_residuals; i++) {
         double r = residuals[i] / squares->scale;
@@ -29,8 +29,8 @@ static double cost(const struct squares *squares, const double *residuals) {
 }
 
 /* By Gauss's elimination with the largest pivot; matrix: (n, n + 1), the right side last. false: it is singular. */
-static bool solve(double matrix[SQUARES_PARAMETERS_MAX][SQUARES_PARAMETERS_MAX + 1], size_t n,
-                  double *x) {
+static bool least_squares_solve(double matrix[SQUARES_PARAMETERS_MAX][SQUARES_PARAMETERS_MAX + 1],
+                                size_t n, double *x) {
     for (size_t k = 0; k < n; k++) {
         size_t best = k;
         for (size_t i = k + 1; i < n; i++)
@@ -57,7 +57,7 @@ static bool solve(double matrix[SQUARES_PARAMETERS_MAX][SQUARES_PARAMETERS_MAX +
     return true;
 }
 
-static enum status find_slopes(struct squares_work *work, const double *parameters) {
+static enum status least_squares_find_slopes(struct squares_work *work, const double *parameters) {
     const struct squares *squares = work->squares;
     double trial[SQUARES_PARAMETERS_MAX];
     for (size_t k = 0; k < squares->n_parameters; k++) {
@@ -73,8 +73,8 @@ static enum status find_slopes(struct squares_work *work, const double *paramete
 }
 
 /* Where the damped normal equations point to. */
-static bool aim(const struct squares_work *work, const double *parameters, double damping,
-                double *trial) {
+static bool least_squares_aim(const struct squares_work *work, const double *parameters,
+                              double damping, double *trial) {
     const struct squares *squares = work->squares;
     size_t n = squares->n_parameters;
     double matrix[SQUARES_PARAMETERS_MAX][SQUARES_PARAMETERS_MAX + 1] = {{0}},
@@ -90,11 +90,11 @@ static bool aim(const struct squares_work *work, const double *parameters, doubl
     }
     for (size_t a = 0; a < n; a++)
         matrix[a][a] = matrix[a][a] * (1 + damping) + 1e-9;
-    if (!solve(matrix, n, x))
+    if (!least_squares_solve(matrix, n, x))
         return false;
     for (size_t a = 0; a < n; a++)
-        trial[a] =
-            clamp(parameters[a] * exp(clamp(x[a], -1, 1)), squares->low[a], squares->high[a]);
+        trial[a] = least_squares_clamp(parameters[a] * exp(least_squares_clamp(x[a], -1, 1)),
+                                       squares->low[a], squares->high[a]);
     return true;
 }
 
@@ -102,19 +102,19 @@ static enum status rounds(struct squares_work *work, double *parameters) {
     const struct squares *squares = work->squares;
     double damping = DAMPING, trial[SQUARES_PARAMETERS_MAX];
     for (size_t k = 0; k < squares->n_parameters; k++)
-        parameters[k] = clamp(parameters[k], squares->low[k], squares->high[k]);
+        parameters[k] = least_squares_clamp(parameters[k], squares->low[k], squares->high[k]);
     TRY(squares->residuals(squares->context, parameters, work->now));
-    double best = cost(squares, work->now);
+    double best = least_squares_cost(squares, work->now);
     for (unsigned round = 0; round < squares->n_rounds; round++) {
         double before = best;
-        TRY(find_slopes(work, parameters));
+        TRY(least_squares_find_slopes(work, parameters));
         for (unsigned i = 0; i < TRIES && best >= before; i++, damping *= 4) {
-            if (!aim(work, parameters, damping, trial))
+            if (!least_squares_aim(work, parameters, damping, trial))
                 continue;
             TRY(squares->residuals(squares->context, trial, work->moved));
-            if (cost(squares, work->moved) >= best)
+            if (least_squares_cost(squares, work->moved) >= best)
                 continue;
-            best = cost(squares, work->moved);
+            best = least_squares_cost(squares, work->moved);
             memcpy(parameters, trial, squares->n_parameters * sizeof *trial);
             memcpy(work->now, work->moved, squares->n_residuals * sizeof *work->now);
             damping /= 16;

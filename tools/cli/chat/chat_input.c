@@ -18,14 +18,14 @@ struct chat_input {
     struct buf line;
 };
 
-static char *prompt(EditLine *edit) {
+static char *chat_input_prompt(EditLine *edit) {
     static char text[] = "> ";
     (void)edit;
     return text;
 }
 
 /* Only there to end the read: the terminal's Ctrl-C is otherwise our end. */
-static void on_interrupt(int number) {
+static void chat_input_on_interrupt(int number) {
     (void)number;
 }
 
@@ -44,7 +44,7 @@ enum status chat_input_new(struct chat_input **out) {
     HistEvent event;
     history(input->history, &event, H_SETSIZE, HISTORY_LINES);
     history(input->history, &event, H_SETUNIQUE, 1);
-    el_set(input->edit, EL_PROMPT, prompt);
+    el_set(input->edit, EL_PROMPT, chat_input_prompt);
     el_set(input->edit, EL_EDITOR, "emacs");
     el_set(input->edit, EL_SIGNAL, 0);
     el_set(input->edit, EL_HIST, history, input->history);
@@ -65,7 +65,8 @@ void chat_input_free(struct chat_input *input) {
 }
 
 enum chat_turn chat_input_line(struct chat_input *input, const char **line) {
-    struct sigaction interrupt = {.sa_handler = on_interrupt}, before; /* without SA_RESTART */
+    struct sigaction interrupt = {.sa_handler = chat_input_on_interrupt},
+                     before; /* without SA_RESTART */
     int n = 0;
     sigaction(SIGINT, &interrupt, &before);
     errno = 0;

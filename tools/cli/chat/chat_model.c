@@ -8,7 +8,7 @@
 
 #define ANSWER_S 10.0
 
-static void take_defaults(const json_t *sampling, struct chat_model *model) {
+static void chat_model_take_defaults(const json_t *sampling, struct chat_model *model) {
     size_t n = 0;
     const char *name;
     json_t *value;
@@ -30,7 +30,7 @@ enum status chat_model_ask(const struct http_url *url, const char *api_key,
     const char *id = json_string_value(json_object_get(first, "id"));
     if (http_status == 200 && id) {
         snprintf(model->id, sizeof model->id, "%s", id);
-        take_defaults(json_object_get(first, "sampling"), model);
+        chat_model_take_defaults(json_object_get(first, "sampling"), model);
     }
     json_decref(root);
     return STATUS_OK;

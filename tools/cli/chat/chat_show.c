@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 /* Of standard output; 0 where it is no terminal. */
-static unsigned terminal_width(void) {
+static unsigned chat_show_terminal_width(void) {
     struct winsize size;
     if (!isatty(STDOUT_FILENO))
         return 0;
@@ -18,7 +18,7 @@ void chat_show_init(struct chat_show *show) {
     const char *no_color = getenv("NO_COLOR");
     bool dims = !no_color || !no_color[0];
     *show = (struct chat_show){.dim = dims ? "\033[2m" : "", .plain = dims ? "\033[22m" : ""};
-    show->wrap.width = terminal_width();
+    show->wrap.width = chat_show_terminal_width();
     buf_init(&show->shown, 0);
 }
 
@@ -26,13 +26,13 @@ void chat_show_fini(struct chat_show *show) {
     buf_fini(&show->shown);
 }
 
-static void put(struct chat_show *show) {
+static void chat_show_put(struct chat_show *show) {
     fwrite(show->shown.data, 1, show->shown.n, stdout);
     buf_clear(&show->shown);
 }
 
-static void put_now(struct chat_show *show) {
-    put(show);
+static void chat_show_put_now(struct chat_show *show) {
+    chat_show_put(show);
     fflush(stdout);
 }
 
@@ -44,7 +44,7 @@ void chat_show_text(struct chat_show *show, const char *text) {
         show->is_thinking = false;
     }
     wrap_feed(&show->wrap, text, strlen(text), &show->shown);
-    put_now(show);
+    chat_show_put_now(show);
 }
 
 void chat_show_thought(struct chat_show *show, const char *text) {
@@ -54,7 +54,7 @@ void chat_show_thought(struct chat_show *show, const char *text) {
         buf_puts(&show->shown, show->dim);
     show->is_thinking = true;
     wrap_feed(&show->wrap, text, strlen(text), &show->shown);
-    put_now(show);
+    chat_show_put_now(show);
 }
 
 void chat_show_end(struct chat_show *show) {
@@ -63,5 +63,5 @@ void chat_show_end(struct chat_show *show) {
         buf_puts(&show->shown, show->plain);
     show->is_thinking = false;
     buf_putc(&show->shown, '\n');
-    put(show); /* at the end of the program, which says why it cannot be written */
+    chat_show_put(show); /* at the end of the program, which says why it cannot be written */
 }

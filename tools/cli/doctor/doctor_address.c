@@ -28,7 +28,7 @@ struct addrinfo *doctor_resolve(const char *host, const char *port) {
     return getaddrinfo(host, port, &hints, &list) == 0 ? list : NULL;
 }
 
-static bool is_numeric(const char *host) {
+static bool doctor_address_is_numeric(const char *host) {
     struct addrinfo hints = {.ai_flags = AI_NUMERICHOST}, *list = NULL;
     bool is = getaddrinfo(host, NULL, &hints, &list) == 0;
     if (is)
@@ -39,14 +39,15 @@ static bool is_numeric(const char *host) {
 bool doctor_names_interface(const char *endpoint) {
     char host[VALUE_MAX], port[8];
     return strncmp(endpoint, "tcp://", 6) == 0 && doctor_split(endpoint + 6, host, port) &&
-           host[0] && strcmp(host, "*") != 0 && strcmp(host, "localhost") != 0 && !is_numeric(host);
+           host[0] && strcmp(host, "*") != 0 && strcmp(host, "localhost") != 0 &&
+           !doctor_address_is_numeric(host);
 }
 
-static bool is_of(const struct ifaddrs *at, int family) {
+static bool doctor_address_is_of(const struct ifaddrs *at, int family) {
     return at->ifa_addr && at->ifa_addr->sa_family == family;
 }
 
-static socklen_t size_of(int family) {
+static socklen_t doctor_address_size_of(int family) {
     return family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
 }
 
@@ -57,9 +58,9 @@ bool doctor_interface_address(const char *name, char numeric[VALUE_MAX]) {
         return false;
     for (int family = AF_INET; !found && family; family = family == AF_INET ? AF_INET6 : 0)
         for (struct ifaddrs *at = all; at && !found; at = at->ifa_next)
-            found = strcmp(at->ifa_name, name) == 0 && is_of(at, family) &&
-                    getnameinfo(at->ifa_addr, size_of(family), numeric, VALUE_MAX, NULL, 0,
-                                NI_NUMERICHOST) == 0;
+            found = strcmp(at->ifa_name, name) == 0 && doctor_address_is_of(at, family) &&
+                    getnameinfo(at->ifa_addr, doctor_address_size_of(family), numeric, VALUE_MAX,
+                                NULL, 0, NI_NUMERICHOST) == 0;
     freeifaddrs(all);
     return found;
 }

@@ -9,7 +9,7 @@
 #define SUBJECT    "configuration"
 #define SAYS_BYTES (1u << 20)
 
-static const char *fix_of(const char *line) {
+static const char *doctor_fix_of(const char *line) {
     if (strstr(line, "ulimit -n"))
         return "raise it: ulimit -n 65536, LimitNOFILE= of the unit, or /etc/security/limits.d";
     if (strstr(line, "cannot read it"))
@@ -20,7 +20,7 @@ static const char *fix_of(const char *line) {
 }
 
 /* A fault for each line that the daemon ended with. */
-static void take_complaints(struct doctor *doctor, const char *program, struct buf *lines) {
+static void doctor_take_complaints(struct doctor *doctor, const char *program, struct buf *lines) {
     char *rest = NULL;
     unsigned n = 0;
     buf_putc(lines, '\0');
@@ -30,7 +30,7 @@ static void take_complaints(struct doctor *doctor, const char *program, struct b
         if (strncmp(line, "error: ", 7) != 0)
             continue;
         findings_add(&doctor->findings, FINDING_FAULT, is_limit ? "open files" : SUBJECT,
-                     fix_of(line), "%s", line + 7);
+                     doctor_fix_of(line), "%s", line + 7);
         n++;
     }
     if (n == 0)
@@ -53,12 +53,13 @@ static bool doctor_config_ask(struct doctor *doctor, const char *program, const 
         findings_add(&doctor->findings, FINDING_FAULT, "programs",
                      "install all programs of one version in one folder", "%s", error.text);
     else if (code != 0)
-        take_complaints(doctor, program, &errors);
+        doctor_take_complaints(doctor, program, &errors);
     buf_fini(&errors);
     return status == STATUS_OK && code == 0;
 }
 
-static void read_settings(struct doctor *doctor, const char *program, struct settings *settings) {
+static void doctor_read_settings(struct doctor *doctor, const char *program,
+                                 struct settings *settings) {
     struct buf nothing;
     buf_init(&nothing, SAYS_BYTES);
     buf_init(&settings->text, SAYS_BYTES);
@@ -70,7 +71,7 @@ static void read_settings(struct doctor *doctor, const char *program, struct set
     buf_fini(&nothing);
 }
 
-static void compare_versions(struct doctor *doctor, const char *program) {
+static void doctor_compare_versions(struct doctor *doctor, const char *program) {
     static const struct settings_source nothing = {NULL, NULL};
     const char *questions[] = {"--version", NULL};
     struct buf out, errors;
@@ -92,7 +93,7 @@ static void compare_versions(struct doctor *doctor, const char *program) {
     buf_fini(&errors);
 }
 
-static void find_workers(struct doctor *doctor) {
+static void doctor_find_workers(struct doctor *doctor) {
     struct buf names;
     char *rest = NULL;
     buf_init(&names, SAYS_BYTES);
@@ -107,18 +108,18 @@ static void find_workers(struct doctor *doctor) {
 }
 
 /* An interface's name is another address on each host: two workers may have it alike, where they need not be on this one. */
-static bool may_be_apart(const struct settings *worker, const char *endpoint) {
+static bool doctor_may_be_apart(const struct settings *worker, const char *endpoint) {
     return doctor_names_interface(endpoint) && !doctor_is_surely_here(worker);
 }
 
 /* Workers of the file that would take one another's place. */
-static void compare_endpoints(struct doctor *doctor) {
+static void doctor_compare_endpoints(struct doctor *doctor) {
     char a[VALUE_MAX], b[VALUE_MAX];
     for (unsigned i = 0; i < doctor->n_workers; i++)
         for (unsigned j = 0; j < i; j++)
             if (settings_get(&doctor->workers[i], "endpoint", a) &&
                 settings_get(&doctor->workers[j], "endpoint", b) && a[0] && strcmp(a, b) == 0 &&
-                !may_be_apart(&doctor->workers[i], a))
+                !doctor_may_be_apart(&doctor->workers[i], a))
                 findings_add(&doctor->findings, FINDING_FAULT, SUBJECT,
                              "give each [worker.NAME] an endpoint of its own",
                              "%.300s: [worker.%s] and [worker.%s] have the same endpoint", a,
@@ -126,10 +127,10 @@ static void compare_endpoints(struct doctor *doctor) {
 }
 
 void doctor_look_at_config(struct doctor *doctor) {
-    compare_versions(doctor, "tandem-router");
-    compare_versions(doctor, "tandem-worker");
-    read_settings(doctor, "tandem-router", &doctor->router);
-    find_workers(doctor);
+    doctor_compare_versions(doctor, "tandem-router");
+    doctor_compare_versions(doctor, "tandem-worker");
+    doctor_read_settings(doctor, "tandem-router", &doctor->router);
+    doctor_find_workers(doctor);
     if (doctor->n_workers == 0)
         doctor->n_workers = 1; /* by the defaults */
     for (unsigned i = 0; i < doctor->n_workers; i++) {
@@ -142,9 +143,9 @@ void doctor_look_at_config(struct doctor *doctor) {
                 buf_fini(&worker->text);
             continue;
         }
-        read_settings(doctor, "tandem-worker", worker);
+        doctor_read_settings(doctor, "tandem-worker", worker);
     }
-    compare_endpoints(doctor);
+    doctor_compare_endpoints(doctor);
     if (findings_count(&doctor->findings, FINDING_FAULT) == 0)
         findings_add(&doctor->findings, FINDING_OK, SUBJECT, NULL, "%s: a router, %u worker%s",
                      doctor->source.config ? doctor->source.config

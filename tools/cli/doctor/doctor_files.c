@@ -21,7 +21,7 @@
 
 /* --- models --------------------------------------------------------------------------------- */
 
-static const char *fix_of_model(enum status status, const struct error *error) {
+static const char *doctor_fix_of_model(enum status status, const struct error *error) {
     if (strstr(error->text, "Git LFS"))
         return "run `git lfs pull` in the model's folder, or fetch it with `hf download`";
     if (strstr(error->text, "it is a link to"))
@@ -41,8 +41,8 @@ static const char *fix_of_model(enum status status, const struct error *error) {
     }
 }
 
-static struct model *open_model(struct doctor *doctor, const struct settings *settings,
-                                const char *path) {
+static struct model *doctor_open_model(struct doctor *doctor, const struct settings *settings,
+                                       const char *path) {
     struct model *model = NULL;
     struct error error;
     char value[VALUE_MAX];
@@ -50,8 +50,8 @@ static struct model *open_model(struct doctor *doctor, const struct settings *se
                                          strcmp(value, "dummy") == 0};
     enum status status = model_open(path, &how, &model, &error);
     if (status != STATUS_OK) {
-        findings_add(&doctor->findings, FINDING_FAULT, "model", fix_of_model(status, &error), "%s",
-                     error.text);
+        findings_add(&doctor->findings, FINDING_FAULT, "model", doctor_fix_of_model(status, &error),
+                     "%s", error.text);
         return NULL;
     }
     if (model_check_tensors(model, &error) != STATUS_OK) {
@@ -69,11 +69,11 @@ static struct model *open_model(struct doctor *doctor, const struct settings *se
     return model;
 }
 
-static void look_at_models(struct doctor *doctor) {
+static void doctor_look_at_models(struct doctor *doctor) {
     char router[VALUE_MAX], path[VALUE_MAX];
     struct model *served = NULL;
     if (settings_get(&doctor->router, "model", router) && router[0])
-        served = open_model(doctor, &doctor->router, router);
+        served = doctor_open_model(doctor, &doctor->router, router);
     else if (doctor->router.text.n > 0 && !doctor->source.config)
         findings_add(&doctor->findings, FINDING_OK, "model", NULL,
                      "none named: `tandem doctor PATH` looks at one");
@@ -84,7 +84,7 @@ static void look_at_models(struct doctor *doctor) {
         const struct settings *worker = &doctor->workers[i];
         if (!settings_get(worker, "model", path) || !path[0] || strcmp(path, router) == 0)
             continue;
-        struct model *other = open_model(doctor, worker, path);
+        struct model *other = doctor_open_model(doctor, worker, path);
         if (other && served &&
             memcmp(other->config.fingerprint, served->config.fingerprint,
                    sizeof served->config.fingerprint) != 0)
@@ -99,7 +99,7 @@ static void look_at_models(struct doctor *doctor) {
 
 /* --- keys ----------------------------------------------------------------------------------- */
 
-static const char *fix_of_keys(enum status status, bool is_private) {
+static const char *doctor_fix_of_keys(enum status status, bool is_private) {
     if (status == STATUS_DENIED)
         return is_private ? "chmod 600 FILE (or 640 with a group of the daemon's alone)"
                           : "chmod 644 FILE at most";
@@ -109,8 +109,8 @@ static const char *fix_of_keys(enum status status, bool is_private) {
            "or cache-salt=TEXT";
 }
 
-static void look_at_api_keys(struct doctor *doctor, const char *option, const char *subject,
-                             bool is_private) {
+static void doctor_look_at_api_keys(struct doctor *doctor, const char *option, const char *subject,
+                                    bool is_private) {
     struct api_keys *keys = NULL;
     struct error error;
     struct stat info;
@@ -120,8 +120,8 @@ static void look_at_api_keys(struct doctor *doctor, const char *option, const ch
     enum status status = api_keys_load(path, is_private, &keys, &error);
     api_keys_free(keys);
     if (status != STATUS_OK)
-        findings_add(&doctor->findings, FINDING_FAULT, subject, fix_of_keys(status, is_private),
-                     "%s", error.text);
+        findings_add(&doctor->findings, FINDING_FAULT, subject,
+                     doctor_fix_of_keys(status, is_private), "%s", error.text);
     else if (stat(path, &info) == 0 && (info.st_mode & S_IROTH))
         findings_add(&doctor->findings, FINDING_WARNING, subject,
                      "chmod 640 FILE, with the daemon's group",
@@ -131,7 +131,7 @@ static void look_at_api_keys(struct doctor *doctor, const char *option, const ch
 }
 
 /* Files that cannot be read have a finding of their own. */
-static void look_at_both_keys(struct doctor *doctor) {
+static void doctor_look_at_both_keys(struct doctor *doctor) {
     struct api_keys *clients = NULL, *admins = NULL;
     struct error error;
     char path[2][VALUE_MAX];
@@ -146,7 +146,7 @@ static void look_at_both_keys(struct doctor *doctor) {
     api_keys_free(admins);
 }
 
-static void look_at_cluster_keys(struct doctor *doctor) {
+static void doctor_look_at_cluster_keys(struct doctor *doctor) {
     struct keys keys = {0};
     struct error error;
     char folder[VALUE_MAX];
@@ -165,7 +165,7 @@ static void look_at_cluster_keys(struct doctor *doctor) {
                      "%s", error.text);
 }
 
-static void look_at_tls(struct doctor *doctor) {
+static void doctor_look_at_tls(struct doctor *doctor) {
     struct tls_context *context = NULL;
     struct loop *loop = NULL;
     struct error error;
@@ -197,7 +197,7 @@ static void look_at_tls(struct doctor *doctor) {
 
 /* --- folders of sockets --------------------------------------------------------------------- */
 
-static void look_at_socket(struct doctor *doctor, const char *endpoint, const char *whose) {
+static void doctor_look_at_socket(struct doctor *doctor, const char *endpoint, const char *whose) {
     char folder[VALUE_MAX];
     struct statvfs room;
     if (strncmp(endpoint, "ipc://", 6) != 0)
@@ -232,19 +232,19 @@ static void look_at_socket(struct doctor *doctor, const char *endpoint, const ch
 
 void doctor_look_at_files(struct doctor *doctor) {
     char value[VALUE_MAX], whose[80];
-    look_at_models(doctor);
-    look_at_cluster_keys(doctor);
-    look_at_api_keys(doctor, "api_keys", "API keys", false);
-    look_at_api_keys(doctor, "admin_keys", "admin keys", true);
-    look_at_both_keys(doctor);
-    look_at_tls(doctor);
+    doctor_look_at_models(doctor);
+    doctor_look_at_cluster_keys(doctor);
+    doctor_look_at_api_keys(doctor, "api_keys", "API keys", false);
+    doctor_look_at_api_keys(doctor, "admin_keys", "admin keys", true);
+    doctor_look_at_both_keys(doctor);
+    doctor_look_at_tls(doctor);
     if (!doctor->source.config)
         return; /* `tandem up` makes a folder of its own */
     if (settings_get(&doctor->router, "announce", value))
-        look_at_socket(doctor, value, "the router");
+        doctor_look_at_socket(doctor, value, "the router");
     for (unsigned i = 0; i < doctor->n_workers; i++) {
         snprintf(whose, sizeof whose, "worker %s", doctor->workers[i].name);
         if (settings_get(&doctor->workers[i], "endpoint", value))
-            look_at_socket(doctor, value, whose);
+            doctor_look_at_socket(doctor, value, whose);
     }
 }

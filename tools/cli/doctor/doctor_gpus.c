@@ -21,23 +21,23 @@ struct driver {
     int (*error)(int code, const char **text);
 };
 
-static bool load_symbol(void *library, const char *name, void *into) {
+static bool doctor_load_symbol(void *library, const char *name, void *into) {
     void *symbol = dlsym(library, name);
     memcpy(into, &symbol, sizeof symbol);
     return symbol != NULL;
 }
 
-static bool load_driver(void *library, struct driver *driver) {
-    return load_symbol(library, "cuInit", &driver->init) &&
-           load_symbol(library, "cuDriverGetVersion", &driver->version) &&
-           load_symbol(library, "cuDeviceGetCount", &driver->count) &&
-           load_symbol(library, "cuDeviceGetName", &driver->name) &&
-           load_symbol(library, "cuDeviceCanAccessPeer", &driver->reaches) &&
-           load_symbol(library, "cuGetErrorString", &driver->error);
+static bool doctor_load_driver(void *library, struct driver *driver) {
+    return doctor_load_symbol(library, "cuInit", &driver->init) &&
+           doctor_load_symbol(library, "cuDriverGetVersion", &driver->version) &&
+           doctor_load_symbol(library, "cuDeviceGetCount", &driver->count) &&
+           doctor_load_symbol(library, "cuDeviceGetName", &driver->name) &&
+           doctor_load_symbol(library, "cuDeviceCanAccessPeer", &driver->reaches) &&
+           doctor_load_symbol(library, "cuGetErrorString", &driver->error);
 }
 
 /* How many GPUs the driver has; -1 with the reason. */
-static int ask_driver(const struct driver *driver, char seen[512]) {
+static int doctor_ask_driver(const struct driver *driver, char seen[512]) {
     int version = 0, n = 0;
     const char *text = NULL;
     int code = driver->init(0);
@@ -66,7 +66,7 @@ struct share {
     char sums[VALUE_MAX]; /* --sums; "" where one process does not have all ranks */
 };
 
-static struct share share_of(const struct settings *worker) {
+static struct share doctor_share_of(const struct settings *worker) {
     char backend[VALUE_MAX], value[VALUE_MAX];
     struct share share = {0};
     if (!settings_get(worker, "backend", backend) || !kernels_need_device(backend))
@@ -82,7 +82,8 @@ static struct share share_of(const struct settings *worker) {
 }
 
 /* Two of its GPUs that do not reach each other, or false. */
-static bool are_apart(const struct driver *driver, const struct share *share, int *a, int *b) {
+static bool doctor_are_apart(const struct driver *driver, const struct share *share, int *a,
+                             int *b) {
     for (*a = share->first; *a < share->first + share->n; ++*a)
         for (*b = share->first; *b < share->first + share->n; ++*b) {
             int can = 0;
@@ -93,13 +94,14 @@ static bool are_apart(const struct driver *driver, const struct share *share, in
 }
 
 /* The version of the NCCL that a worker in this environment loads; 0 with the reason. */
-static int nccl_version(char why[256]) {
+static int doctor_nccl_version(char why[256]) {
     const char *named = getenv("TANDEM_NCCL");
     int (*version_of)(int *version), version = 0;
     void *library = dlopen(named && named[0] ? named : "libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
     if (!library)
         snprintf(why, 256, "%.255s", dlerror());
-    else if (!load_symbol(library, "ncclGetVersion", &version_of) || version_of(&version) != 0)
+    else if (!doctor_load_symbol(library, "ncclGetVersion", &version_of) ||
+             version_of(&version) != 0)
         snprintf(why, 256, "%.200s is not NCCL", named ? named : "libnccl.so.2");
     else if (version < NCCL_LEAST)
         snprintf(why, 256, "NCCL %d.%d is older than " NCCL_LEAST_TEXT, nccl_major(version),
@@ -110,13 +112,14 @@ static int nccl_version(char why[256]) {
 }
 
 /* How the ranks of a worker will add up, and why not faster. */
-static void look_at_sums(struct doctor *doctor, const struct driver *driver, const char *name,
-                         const struct share *share) {
+static void doctor_look_at_sums(struct doctor *doctor, const struct driver *driver,
+                                const char *name, const struct share *share) {
     char why[256] = "";
     int a = 0, b = 0;
-    bool apart = are_apart(driver, share, &a, &b);
+    bool apart = doctor_are_apart(driver, share, &a, &b);
     bool is_auto = strcmp(share->sums, "auto") == 0;
-    int version = strcmp(share->sums, "nccl") == 0 || (is_auto && apart) ? nccl_version(why) : 0;
+    int version =
+        strcmp(share->sums, "nccl") == 0 || (is_auto && apart) ? doctor_nccl_version(why) : 0;
     struct findings *findings = &doctor->findings;
     if (strcmp(share->sums, "host") == 0)
         findings_add(findings, FINDING_WARNING, "sums", "take sums = auto",
@@ -146,9 +149,9 @@ static void look_at_sums(struct doctor *doctor, const struct driver *driver, con
 }
 
 /* Each worker's GPUs are there; ranks on several add up somehow. */
-static void look_at_shares(struct doctor *doctor, const struct driver *driver, int n_gpus) {
+static void doctor_look_at_shares(struct doctor *doctor, const struct driver *driver, int n_gpus) {
     for (unsigned i = 0; i < doctor->n_workers; i++) {
-        struct share share = share_of(&doctor->workers[i]);
+        struct share share = doctor_share_of(&doctor->workers[i]);
         const char *name = doctor->workers[i].name[0] ? doctor->workers[i].name : "the worker";
         if (share.first + share.n > n_gpus)
             findings_add(&doctor->findings, FINDING_FAULT, "GPU",
@@ -156,7 +159,7 @@ static void look_at_shares(struct doctor *doctor, const struct driver *driver, i
                          "%s takes GPUs %d to %d, and there are %d", name, share.first,
                          share.first + share.n - 1, n_gpus);
         else if (share.n > 1 && share.sums[0])
-            look_at_sums(doctor, driver, name, &share);
+            doctor_look_at_sums(doctor, driver, name, &share);
     }
 }
 
@@ -167,9 +170,9 @@ void doctor_look_at_gpus(struct doctor *doctor) {
     bool is_wanted = false;
     int n = 0;
     for (unsigned i = 0; i < doctor->n_workers; i++)
-        is_wanted |= share_of(&doctor->workers[i]).n > 0;
-    if (library && load_driver(library, &driver))
-        n = ask_driver(&driver, seen);
+        is_wanted |= doctor_share_of(&doctor->workers[i]).n > 0;
+    if (library && doctor_load_driver(library, &driver))
+        n = doctor_ask_driver(&driver, seen);
     bool is_missing = is_wanted && n <= 0;
     findings_add(&doctor->findings,
                  is_missing ? FINDING_FAULT
@@ -181,7 +184,7 @@ void doctor_look_at_gpus(struct doctor *doctor) {
                                      : NULL,
                  "%s", seen);
     if (n > 0)
-        look_at_shares(doctor, &driver, n);
+        doctor_look_at_shares(doctor, &driver, n);
     if (library)
         dlclose(library);
 }

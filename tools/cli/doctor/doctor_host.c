@@ -17,7 +17,7 @@
 #define FILES_GOOD    65536
 #define TMP_BYTES_MIN (16u << 20)
 
-static void look_at_processor(struct doctor *doctor) {
+static void doctor_look_at_processor(struct doctor *doctor) {
     const char *name = path_find(NULL)->name;
     long n = sysconf(_SC_NPROCESSORS_ONLN);
     bool is_plain = strcmp(name, "scalar") == 0;
@@ -30,7 +30,7 @@ static void look_at_processor(struct doctor *doctor) {
 
 /* --- limits --------------------------------------------------------------------------------- */
 
-static void look_at_huge_pages(struct doctor *doctor) {
+static void doctor_look_at_huge_pages(struct doctor *doctor) {
     char now[64] = "";
     FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "re");
     if (file && fgets(now, sizeof now, file))
@@ -45,7 +45,7 @@ static void look_at_huge_pages(struct doctor *doctor) {
                           : "this kernel does not say");
 }
 
-static void look_at_limits(struct doctor *doctor) {
+static void doctor_look_at_limits(struct doctor *doctor) {
     struct rlimit files, locked;
     char max_connections[VALUE_MAX];
     unsigned long long wanted = FILES_GOOD;
@@ -70,7 +70,7 @@ static void look_at_limits(struct doctor *doctor) {
 }
 
 /* KV goes between workers of a host, and steps between ranks, in files in memory. */
-static void look_at_shared_memory(struct doctor *doctor) {
+static void doctor_look_at_shared_memory(struct doctor *doctor) {
     struct statvfs room;
     const char *tmp = getenv("XDG_RUNTIME_DIR");
     int fd = memfd_create("tandem-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -95,7 +95,7 @@ static void look_at_shared_memory(struct doctor *doctor) {
 
 /* --- clock ---------------------------------------------------------------------------------- */
 
-static void look_at_clock(struct doctor *doctor) {
+static void doctor_look_at_clock(struct doctor *doctor) {
     struct timex state = {0};
     time_t now = time(NULL);
     struct tm utc;
@@ -115,10 +115,10 @@ static void look_at_clock(struct doctor *doctor) {
 }
 
 void doctor_look_at_host(struct doctor *doctor) {
-    look_at_processor(doctor);
+    doctor_look_at_processor(doctor);
     doctor_look_at_gpus(doctor);
-    look_at_huge_pages(doctor);
-    look_at_limits(doctor);
-    look_at_shared_memory(doctor);
-    look_at_clock(doctor);
+    doctor_look_at_huge_pages(doctor);
+    doctor_look_at_limits(doctor);
+    doctor_look_at_shared_memory(doctor);
+    doctor_look_at_clock(doctor);
 }

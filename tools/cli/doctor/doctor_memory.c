@@ -8,11 +8,12 @@
 
 #define SAYS_BYTES (1u << 20)
 
-static double gib(double n_bytes) {
+static double doctor_memory_gib(double n_bytes) {
     return n_bytes / (double)(1ull << 30);
 }
 
-static void say_refusal(struct doctor *doctor, const struct settings *worker, const char *line) {
+static void doctor_memory_say_refusal(struct doctor *doctor, const struct settings *worker,
+                                      const char *line) {
     static const char prefix[] = "error: ";
     line += strncmp(line, prefix, sizeof prefix - 1) == 0 ? sizeof prefix - 1 : 0;
     findings_add(&doctor->findings, FINDING_FAULT, "memory",
@@ -21,7 +22,8 @@ static void say_refusal(struct doctor *doctor, const struct settings *worker, co
 }
 
 /* Bytes that this worker takes on the host by its own plan, 0 where that is not known. */
-static double plan_of(struct doctor *doctor, const struct settings *worker, double *available) {
+static double doctor_memory_plan_of(struct doctor *doctor, const struct settings *worker,
+                                    double *available) {
     struct buf out, errors;
     struct error error;
     char ranks[VALUE_MAX], tp[VALUE_MAX];
@@ -33,7 +35,7 @@ static double plan_of(struct doctor *doctor, const struct settings *worker, doub
     if (settings_ask(&doctor->source, "tandem-worker", worker->name, questions, &out, &errors,
                      &code, &error) == STATUS_OK &&
         code != 0 && errors.n > 0)
-        say_refusal(doctor, worker, errors.data);
+        doctor_memory_say_refusal(doctor, worker, errors.data);
     json_t *root = json_loadb(out.data ? out.data : "", out.n, 0, NULL);
     if (root) {
         settings_get(worker, "ranks_here", ranks);
@@ -52,7 +54,7 @@ static double plan_of(struct doctor *doctor, const struct settings *worker, doub
 }
 
 /* Another worker of the file has this endpoint, so at most one of the two runs on this host. */
-static bool is_another(const struct doctor *doctor, unsigned i) {
+static bool doctor_memory_is_another(const struct doctor *doctor, unsigned i) {
     char mine[VALUE_MAX], other[VALUE_MAX];
     if (!settings_get(&doctor->workers[i], "endpoint", mine) || !mine[0])
         return false;
@@ -72,11 +74,11 @@ void doctor_look_at_memory(struct doctor *doctor) {
         const struct settings *worker = &doctor->workers[i];
         if (!settings_get(worker, "model", value) || !value[0] ||
             (settings_get(worker, "endpoint", value) && doctor_is_elsewhere(value)) ||
-            is_another(doctor, i))
+            doctor_memory_is_another(doctor, i))
             continue;
         if (settings_get(worker, "backend", value) && kernels_need_device(value))
             continue; /* weights and KV are the device's */
-        double plan = plan_of(doctor, worker, &available);
+        double plan = doctor_memory_plan_of(doctor, worker, &available);
         n_bytes += plan;
         n += plan > 0;
     }
@@ -85,11 +87,11 @@ void doctor_look_at_memory(struct doctor *doctor) {
     if (n_bytes <= available || doctor->n_ready > 0)
         findings_add(&doctor->findings, FINDING_OK, "memory", NULL,
                      "%u worker%s: about %.1f GiB; %.1f GiB are free%s", n, n == 1 ? "" : "s",
-                     gib(n_bytes), gib(available),
+                     doctor_memory_gib(n_bytes), doctor_memory_gib(available),
                      doctor->n_ready > 0 ? " in addition to those that run" : "");
     else
         findings_add(&doctor->findings, FINDING_FAULT, "memory",
                      "fewer KV blocks (kv_blocks), fewer workers, or a smaller model",
                      "%u worker%s: about %.1f GiB, and only %.1f GiB are free", n,
-                     n == 1 ? "" : "s", gib(n_bytes), gib(available));
+                     n == 1 ? "" : "s", doctor_memory_gib(n_bytes), doctor_memory_gib(available));
 }

@@ -22,7 +22,7 @@
 
 /* Like a daemon of this configuration would: with its keys, and saying nothing. NULL: somebody
  * answers; else why not, constant text. */
-static const char *connect_once(const char *endpoint, const struct keys *keys) {
+static const char *doctor_connect_once(const char *endpoint, const struct keys *keys) {
     const struct bus_config config = {
         .kind = BUS_CONTROL, .keys = keys, .max_links = 1, .connect_ms = CONNECT_MS};
     struct bus *bus = NULL;
@@ -49,7 +49,7 @@ static const char *connect_once(const char *endpoint, const struct keys *keys) {
 }
 
 /* dns://NAME:PORT: one of the addresses behind the name will do. */
-static const char *connect_to_name(const char *address, const struct keys *keys) {
+static const char *doctor_connect_to_name(const char *address, const struct keys *keys) {
     char host[VALUE_MAX], port[8], numeric[80], pair[ADDRESS_TEXT_MAX];
     char endpoint[6 + sizeof pair];
     const char *why = "the name has no address";
@@ -59,33 +59,33 @@ static const char *connect_to_name(const char *address, const struct keys *keys)
                         NI_NUMERICHOST) != 0)
             continue;
         snprintf(endpoint, sizeof endpoint, "tcp://%s", address_join(numeric, port, pair));
-        why = connect_once(endpoint, keys);
+        why = doctor_connect_once(endpoint, keys);
     }
     if (list)
         freeaddrinfo(list);
     return why;
 }
 
-static const char *try_to_connect(const struct settings *settings, const char *endpoint) {
+static const char *doctor_try_to_connect(const struct settings *settings, const char *endpoint) {
     struct keys keys;
     struct error error;
     char folder[VALUE_MAX];
     bool has_keys = settings_get(settings, "keys", folder) && folder[0] &&
                     keys_load(folder, &keys, &error) == STATUS_OK;
     const char *why = strncmp(endpoint, "dns://", 6) == 0
-                          ? connect_to_name(endpoint + 6, has_keys ? &keys : NULL)
-                          : connect_once(endpoint, has_keys ? &keys : NULL);
+                          ? doctor_connect_to_name(endpoint + 6, has_keys ? &keys : NULL)
+                          : doctor_connect_once(endpoint, has_keys ? &keys : NULL);
     if (has_keys)
         keys_wipe(&keys);
     return why;
 }
 
-static bool has_other_keys(const char *why) {
+static bool doctor_has_other_keys(const char *why) {
     return strcmp(why, BUS_WHY_HANDSHAKE) == 0 || strcmp(why, BUS_WHY_BROKEN_OFF) == 0;
 }
 
 /* Would it run on this host? */
-static bool is_of_this_host(const char *endpoint) {
+static bool doctor_is_of_this_host(const char *endpoint) {
     char host[VALUE_MAX], port[8];
     if (strncmp(endpoint, "tcp://", 6) != 0 || !doctor_split(endpoint + 6, host, port))
         return strncmp(endpoint, "ipc://", 6) == 0;
@@ -95,17 +95,17 @@ static bool is_of_this_host(const char *endpoint) {
     return list != NULL && !doctor_is_elsewhere(endpoint);
 }
 
-static void tell_of_peer(struct doctor *doctor, const char *subject, const char *who,
-                         const char *endpoint, const char *why, const char *fix) {
+static void doctor_tell_of_peer(struct doctor *doctor, const char *subject, const char *who,
+                                const char *endpoint, const char *why, const char *fix) {
     if (!why)
         findings_add(&doctor->findings, FINDING_OK, subject, NULL, "%s%s: it answers", who,
                      endpoint);
-    else if (has_other_keys(why))
+    else if (doctor_has_other_keys(why))
         findings_add(
             &doctor->findings, FINDING_FAULT, subject,
             "set the same keys = DIR on both sides, made by one `tandem keys`, or none on either",
             "%s%s: a process listens there, with other keys (%s)", who, endpoint, why);
-    else if (!doctor->any_runs && is_of_this_host(endpoint))
+    else if (!doctor->any_runs && doctor_is_of_this_host(endpoint))
         findings_add(&doctor->findings, FINDING_OK, subject, NULL,
                      "%s%s: no answer yet, and no daemon of this configuration runs here", who,
                      endpoint);
@@ -114,48 +114,49 @@ static void tell_of_peer(struct doctor *doctor, const char *subject, const char 
                      endpoint, why);
 }
 
-static void look_at_routers(struct doctor *doctor) {
+static void doctor_look_at_routers(struct doctor *doctor) {
     char all[VALUE_MAX], seen[VALUE_MAX] = "", endpoint[VALUE_MAX];
     for (unsigned i = 0; i < doctor->n_workers && doctor->source.config; i++) {
         if (!settings_get(&doctor->workers[i], "routers", all) || strcmp(all, seen) == 0)
             continue; /* as the worker before it */
         memcpy(seen, all, sizeof seen);
         for (unsigned at = 0; settings_next(&doctor->workers[i], "routers", &at, endpoint);)
-            tell_of_peer(doctor, "routers", "", endpoint,
-                         try_to_connect(&doctor->workers[i], endpoint),
-                         "start tandem-router there, or correct `routers` in [worker]");
+            doctor_tell_of_peer(doctor, "routers", "", endpoint,
+                                doctor_try_to_connect(&doctor->workers[i], endpoint),
+                                "start tandem-router there, or correct `routers` in [worker]");
     }
 }
 
-static void look_at_remote_workers(struct doctor *doctor) {
+static void doctor_look_at_remote_workers(struct doctor *doctor) {
     char endpoint[VALUE_MAX], who[100];
     for (unsigned i = 0; i < doctor->n_workers; i++) {
         const struct settings *worker = &doctor->workers[i];
         if (!settings_get(worker, "endpoint", endpoint) || !doctor_is_elsewhere(endpoint))
             continue;
         snprintf(who, sizeof who, "%s on another host, ", worker->name);
-        tell_of_peer(doctor, "workers", who, endpoint, try_to_connect(worker, endpoint),
-                     "start it there, or open the port between the hosts");
+        doctor_tell_of_peer(doctor, "workers", who, endpoint,
+                            doctor_try_to_connect(worker, endpoint),
+                            "start it there, or open the port between the hosts");
     }
 }
 
 /* --- a router that runs --------------------------------------------------------------------- */
 
 /* NULL: it does not answer, or not with JSON. */
-static json_t *fetch(const struct http_url *url, const struct cli_target *target, const char *path,
-                     int *http_status, struct error *error) {
+static json_t *doctor_fetch(const struct http_url *url, const struct cli_target *target,
+                            const char *path, int *http_status, struct error *error) {
     const struct http_ask ask = {.method = "GET", .path = path, .api_key = target->key};
     json_t *root = NULL;
     (void)!http_fetch_json(url, &ask, ANSWER_S, http_status, &root, error);
     return root;
 }
 
-static const char *text_of(const json_t *object, const char *key) {
+static const char *doctor_text_of(const json_t *object, const char *key) {
     const char *text = json_string_value(json_object_get(object, key));
     return text ? text : "";
 }
 
-static const char *fix_of_refusal(const char *reason) {
+static const char *doctor_fix_of_refusal(const char *reason) {
     if (strstr(reason, "name"))
         return "end one of the two workers of this name";
     if (strstr(reason, "protocol"))
@@ -163,25 +164,25 @@ static const char *fix_of_refusal(const char *reason) {
     return "give router and workers the same model, the same files";
 }
 
-static void look_at_served_workers(struct doctor *doctor, const json_t *workers) {
+static void doctor_look_at_served_workers(struct doctor *doctor, const json_t *workers) {
     size_t at;
     json_t *row;
     unsigned n = 0;
     json_array_foreach(workers, at, row) {
-        const char *state = text_of(row, "state"), *reason = text_of(row, "reason");
+        const char *state = doctor_text_of(row, "state"), *reason = doctor_text_of(row, "reason");
         n++;
         doctor->n_ready += strcmp(state, "ready") == 0;
         if (strcmp(state, "refused") == 0 || strcmp(state, "waiting") == 0)
-            findings_add(&doctor->findings, FINDING_FAULT, "workers", fix_of_refusal(reason),
-                         "%s is %s by the router: %s", text_of(row, "name"), state, reason);
+            findings_add(&doctor->findings, FINDING_FAULT, "workers", doctor_fix_of_refusal(reason),
+                         "%s is %s by the router: %s", doctor_text_of(row, "name"), state, reason);
         else if (strcmp(state, "aside") == 0 || strcmp(state, "trial") == 0)
             findings_add(&doctor->findings, FINDING_WARNING, "workers",
                          "look at its log and its device: it keeps failing",
-                         "%s is put aside by the router: %s", text_of(row, "name"), reason);
+                         "%s is put aside by the router: %s", doctor_text_of(row, "name"), reason);
         else if (strcmp(state, "suspect") == 0)
             findings_add(&doctor->findings, FINDING_WARNING, "workers",
                          "look at its log and its host's load", "%s does not answer the router",
-                         text_of(row, "name"));
+                         doctor_text_of(row, "name"));
     }
     findings_add(&doctor->findings, doctor->n_ready > 0 ? FINDING_OK : FINDING_WARNING, "workers",
                  doctor->n_ready > 0 ? NULL : "start tandem-worker with this router in `routers`",
@@ -189,7 +190,7 @@ static void look_at_served_workers(struct doctor *doctor, const json_t *workers)
     for (unsigned i = 0; i < doctor->n_workers && doctor->n_ready > 0; i++) {
         bool is_there = !doctor->workers[i].name[0];
         json_array_foreach(workers, at, row) is_there |=
-            strcmp(text_of(row, "name"), doctor->workers[i].name) == 0;
+            strcmp(doctor_text_of(row, "name"), doctor->workers[i].name) == 0;
         if (!is_there)
             findings_add(&doctor->findings, FINDING_WARNING, "workers",
                          "start it: systemctl start tandem-worker@NAME; its log says why it ended",
@@ -198,7 +199,7 @@ static void look_at_served_workers(struct doctor *doctor, const json_t *workers)
     }
 }
 
-static void look_at_server(struct doctor *doctor, const char *server) {
+static void doctor_look_at_server(struct doctor *doctor, const char *server) {
     struct http_url url = {0};
     struct error error = {0};
     int http_status = 0;
@@ -209,8 +210,8 @@ static void look_at_server(struct doctor *doctor, const char *server) {
                      error.text);
         return;
     }
-    json_t *version = fetch(&url, &doctor->target, "/version", &http_status, &error);
-    const char *said = text_of(version, "version");
+    json_t *version = doctor_fetch(&url, &doctor->target, "/version", &http_status, &error);
+    const char *said = doctor_text_of(version, "version");
     if (!said[0])
         findings_add(
             &doctor->findings, FINDING_FAULT, "server",
@@ -224,12 +225,12 @@ static void look_at_server(struct doctor *doctor, const char *server) {
         findings_add(&doctor->findings, FINDING_OK, "server", NULL, "%s: tandem-router %s", server,
                      said);
     doctor->is_up = said[0] != '\0';
-    json_t *status = fetch(&url, &doctor->target, "/admin/status", &http_status, &error);
+    json_t *status = doctor_fetch(&url, &doctor->target, "/admin/status", &http_status, &error);
     if (doctor->is_up && (http_status == 401 || http_status == 403))
         findings_add(&doctor->findings, FINDING_OK, "workers", NULL,
                      "not looked at: the router wants an admin key (--admin-key-file FILE)");
     else if (json_is_array(json_object_get(status, "workers")))
-        look_at_served_workers(doctor, json_object_get(status, "workers"));
+        doctor_look_at_served_workers(doctor, json_object_get(status, "workers"));
     json_decref(status);
     json_decref(version);
     http_url_close(&url);
@@ -257,9 +258,9 @@ void doctor_look_at_peers(struct doctor *doctor) {
                                       "stop that process, or choose another: admin = HOST:PORT");
     }
     if (doctor->target.server)
-        look_at_server(doctor, doctor->target.server);
+        doctor_look_at_server(doctor, doctor->target.server);
     else if (listens)
-        look_at_server(doctor, server);
-    look_at_routers(doctor);
-    look_at_remote_workers(doctor);
+        doctor_look_at_server(doctor, server);
+    doctor_look_at_routers(doctor);
+    doctor_look_at_remote_workers(doctor);
 }

@@ -20,13 +20,13 @@ struct wanted {
     const char *fix;
 };
 
-static void ignore(void *user, int fd) {
+static void doctor_ignore(void *user, int fd) {
     (void)user;
     close(fd);
 }
 
 /* systemd holds the router's port for it. True: the router runs, too. */
-static bool tell_of_socket_unit(struct doctor *doctor, const struct wanted *wanted) {
+static bool doctor_tell_of_socket_unit(struct doctor *doctor, const struct wanted *wanted) {
     bool is_up = units_run("tandem-router.service");
     findings_add(&doctor->findings, FINDING_OK, "port", NULL,
                  "%s: tandem-router.socket of systemd listens there, and tandem-router.service %s",
@@ -35,7 +35,7 @@ static bool tell_of_socket_unit(struct doctor *doctor, const struct wanted *want
 }
 
 /* Somebody listens there. True: it is the program that is to. */
-static bool tell_of_holder(struct doctor *doctor, const struct wanted *wanted) {
+static bool doctor_tell_of_holder(struct doctor *doctor, const struct wanted *wanted) {
     struct holder holder;
     char host[VALUE_MAX], port[8] = "";
     doctor_split(wanted->address, host, port);
@@ -47,7 +47,7 @@ static bool tell_of_holder(struct doctor *doctor, const struct wanted *wanted) {
     }
     bool is_routers = strcmp(wanted->program, "tandem-router") == 0;
     if (is_routers && (!is_seen || holder.pid == 1) && units_listen(port))
-        return tell_of_socket_unit(doctor, wanted);
+        return doctor_tell_of_socket_unit(doctor, wanted);
     if (is_routers && !is_seen && units_run("tandem-router.service")) { /* PrivateUsers= hides it */
         findings_add(&doctor->findings, FINDING_OK, "port", NULL,
                      "%s: a process that this user may not see listens there, and "
@@ -64,17 +64,17 @@ static bool tell_of_holder(struct doctor *doctor, const struct wanted *wanted) {
     return false;
 }
 
-static bool look_at_wanted(struct doctor *doctor, const struct wanted *wanted) {
+static bool doctor_look_at_wanted(struct doctor *doctor, const struct wanted *wanted) {
     struct loop *loop = NULL;
     struct tcp_listener *listener = NULL;
     struct error error;
     if (loop_new(&loop) != STATUS_OK)
         return false;
-    enum status status = tcp_listen(loop, wanted->address, ignore, NULL, &listener, &error);
+    enum status status = tcp_listen(loop, wanted->address, doctor_ignore, NULL, &listener, &error);
     tcp_listener_free(listener);
     loop_free(loop);
     if (status == STATUS_EXISTS)
-        return tell_of_holder(doctor, wanted);
+        return doctor_tell_of_holder(doctor, wanted);
     if (status == STATUS_OK)
         findings_add(&doctor->findings, FINDING_OK, "port", NULL, "%s is free for %s", wanted->said,
                      wanted->program);
@@ -94,21 +94,21 @@ bool doctor_look_at_port(struct doctor *doctor, const char *address, const char 
                      "%s: systemd's socket hands it over", address);
         return false;
     }
-    bool listens = look_at_wanted(doctor, &(struct wanted){address, address, program, fix});
+    bool listens = doctor_look_at_wanted(doctor, &(struct wanted){address, address, program, fix});
     doctor->any_runs |= listens;
     return listens;
 }
 
 /* tcp://eth0:7002: the interface's first address is taken, as libzmq does. */
-static void look_at_interface(struct doctor *doctor, const struct settings *settings,
-                              const char *endpoint, const char *program, const char *fix) {
+static void doctor_look_at_interface(struct doctor *doctor, const struct settings *settings,
+                                     const char *endpoint, const char *program, const char *fix) {
     char host[VALUE_MAX], port[8], numeric[VALUE_MAX], address[ADDRESS_TEXT_MAX];
     doctor_split(endpoint + 6, host, port);
     if (doctor_interface_address(host, numeric)) {
         address_join(numeric, port, address);
         if (strcmp(port, "0") != 0 && strcmp(port, "*") != 0)
-            doctor->any_runs |=
-                look_at_wanted(doctor, &(struct wanted){endpoint + 6, address, program, fix});
+            doctor->any_runs |= doctor_look_at_wanted(
+                doctor, &(struct wanted){endpoint + 6, address, program, fix});
         return;
     }
     bool is_here = doctor_is_surely_here(settings) || !settings->name[0];
@@ -134,7 +134,7 @@ void doctor_look_at_endpoint(struct doctor *doctor, const struct settings *setti
                      "tandem keys DIR, and keys = DIR in [cluster]",
                      "%s: not a loopback address, and no keys are set", endpoint);
     if (doctor_names_interface(endpoint))
-        look_at_interface(doctor, settings, endpoint, program, fix);
+        doctor_look_at_interface(doctor, settings, endpoint, program, fix);
     else if (strcmp(port, "0") != 0 && strcmp(port, "*") != 0 && !doctor_is_elsewhere(endpoint))
         (void)doctor_look_at_port(doctor, endpoint + 6, program, fix);
 }

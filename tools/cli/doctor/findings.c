@@ -15,13 +15,14 @@ void findings_fini(struct findings *findings) {
 }
 
 /* A line stays a line, whatever a file's name or another program's words hold. */
-static void make_printable(char *text) {
+static void doctor_make_printable(char *text) {
     for (; *text; text++)
         if ((unsigned char)*text < ' ' || *text == 0x7f)
             *text = '?';
 }
 
-static bool is_known(const struct findings *findings, const struct finding *finding) {
+static bool doctor_finding_is_known(const struct findings *findings,
+                                    const struct finding *finding) {
     for (unsigned i = 0; i < findings->n; i++)
         if (findings->all[i].level == finding->level &&
             strcmp(findings->all[i].subject, finding->subject) == 0 &&
@@ -39,9 +40,9 @@ void findings_add(struct findings *findings, enum finding_level level, const cha
     va_end(args);
     snprintf(finding.subject, sizeof finding.subject, "%s", subject);
     snprintf(finding.fix, sizeof finding.fix, "%s", fix ? fix : "");
-    make_printable(finding.seen);
-    make_printable(finding.fix);
-    if (is_known(findings, &finding))
+    doctor_make_printable(finding.seen);
+    doctor_make_printable(finding.fix);
+    if (doctor_finding_is_known(findings, &finding))
         return;
     struct finding *grown = reallocarray(findings->all, findings->n + 1, sizeof *findings->all);
     ASSERT(grown); /* a few kilobytes, before anything runs */
@@ -63,7 +64,7 @@ bool findings_has(const struct findings *findings, enum finding_level level, con
     return false;
 }
 
-static const char *plural(unsigned n) {
+static const char *doctor_plural(unsigned n) {
     return n == 1 ? "" : "s";
 }
 
@@ -83,7 +84,7 @@ void findings_print(const struct findings *findings, struct findings_style style
     unsigned n_faults = findings_count(findings, FINDING_FAULT);
     unsigned n_warnings = findings_count(findings, FINDING_WARNING);
     fprintf(out, "%u looked at: %u fault%s, %u warning%s\n", findings->n, n_faults,
-            plural(n_faults), n_warnings, plural(n_warnings));
+            doctor_plural(n_faults), n_warnings, doctor_plural(n_warnings));
 }
 
 void findings_print_json(const struct findings *findings, FILE *out) {

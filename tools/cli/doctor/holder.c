@@ -11,8 +11,8 @@
 #define ACCEPTS 0x10000 /* __SO_ACCEPTCON, in /proc/net/unix */
 
 /* Adds the inodes of sockets that listen on `port`; answers how many there are then. */
-static unsigned find_inodes(const char *table, unsigned port, unsigned long inodes[INODES],
-                            unsigned n) {
+static unsigned port_holder_find_inodes(const char *table, unsigned port,
+                                        unsigned long inodes[INODES], unsigned n) {
     char line[512];
     FILE *file = fopen(table, "re");
     while (file && n < INODES && fgets(line, sizeof line, file)) {
@@ -29,7 +29,7 @@ static unsigned find_inodes(const char *table, unsigned port, unsigned long inod
     return n;
 }
 
-static bool has_inode(const char *pid, const unsigned long inodes[INODES], unsigned n) {
+static bool port_holder_has_inode(const char *pid, const unsigned long inodes[INODES], unsigned n) {
     char path[64], target[64];
     bool found = false;
     snprintf(path, sizeof path, "/proc/%.16s/fd", pid);
@@ -48,7 +48,7 @@ static bool has_inode(const char *pid, const unsigned long inodes[INODES], unsig
     return found;
 }
 
-static void read_name(struct holder *holder) {
+static void port_holder_read_name(struct holder *holder) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/comm", (int)holder->pid);
     FILE *file = fopen(path, "re");
@@ -62,16 +62,16 @@ static void read_name(struct holder *holder) {
 bool holder_find(const char *port, const char *wanted, struct holder *holder) {
     unsigned long inodes[INODES];
     unsigned number = (unsigned)strtoul(port, NULL, 10);
-    unsigned n = find_inodes("/proc/net/tcp", number, inodes, 0);
-    n = find_inodes("/proc/net/tcp6", number, inodes, n);
+    unsigned n = port_holder_find_inodes("/proc/net/tcp", number, inodes, 0);
+    n = port_holder_find_inodes("/proc/net/tcp6", number, inodes, n);
     DIR *folder = n > 0 ? opendir("/proc") : NULL;
     bool found = false, is_wanted = false;
     for (struct dirent *entry; folder && !is_wanted && (entry = readdir(folder));) {
         if (entry->d_name[0] < '0' || entry->d_name[0] > '9' ||
-            !has_inode(entry->d_name, inodes, n))
+            !port_holder_has_inode(entry->d_name, inodes, n))
             continue;
         struct holder one = {.pid = (pid_t)strtol(entry->d_name, NULL, 10)};
-        read_name(&one);
+        port_holder_read_name(&one);
         is_wanted = strcmp(one.program, wanted) == 0;
         if (!found || is_wanted)
             *holder = one;

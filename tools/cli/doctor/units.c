@@ -13,7 +13,7 @@ static const char *const ours[] = {"tandem-router.service", "tandem-worker@.serv
 #define N_OURS (sizeof ours / sizeof *ours)
 
 /* Is `word` one of the words behind "RuntimeDirectory=" in this file? */
-static bool makes(const char *path, const char *word) {
+static bool doctor_unit_makes(const char *path, const char *word) {
     static const char key[] = "RuntimeDirectory=";
     char line[LINE_BYTES];
     bool found = false;
@@ -43,7 +43,7 @@ bool units_make_folder(const char *folder) {
     for (char *one = strtok_r(folders, ":", &rest); one; one = strtok_r(NULL, ":", &rest))
         for (unsigned i = 0; i < N_OURS; i++) {
             snprintf(path, sizeof path, "%s/%s", one, ours[i]);
-            if (makes(path, folder + 5))
+            if (doctor_unit_makes(path, folder + 5))
                 return true;
         }
     return false;
@@ -68,7 +68,7 @@ static void units_ask(const char *unit, const char *properties, struct buf *out)
 }
 
 /* "Listen=127.0.0.1:8000 (Stream)", one for each address. */
-static bool says_port(const char *text, const char *port) {
+static bool doctor_unit_says_port(const char *text, const char *port) {
     char end[32];
     snprintf(end, sizeof end, ":%s (Stream)", port);
     for (const char *at = text; (at = strstr(at, "Listen=")) != NULL; at++) {
@@ -84,7 +84,7 @@ bool units_listen(const char *port) {
     buf_init(&said, SAYS_BYTES);
     units_ask("tandem-router.socket", "ActiveState,Listen", &said);
     bool does = buf_status(&said) == STATUS_OK && strstr(said.data, "ActiveState=active") &&
-                says_port(said.data, port);
+                doctor_unit_says_port(said.data, port);
     buf_fini(&said);
     return does;
 }

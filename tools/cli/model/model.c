@@ -23,7 +23,7 @@ struct model_arguments {
     bool dummy;
 };
 
-struct command {
+struct model_subcommand {
     const char *name;
     unsigned n_wanted;   /* arguments */
     const char *takes;   /* the same, as its usage line says */
@@ -33,14 +33,14 @@ struct command {
     int (*run)(const struct model_arguments *arguments);
 };
 
-static void read_load_format(const struct args_given *given) {
+static void tandem_model_read_load_format(const struct args_given *given) {
     bool *dummy = given->at;
     *dummy = strcmp(given->text, "dummy") == 0;
     if (!*dummy && strcmp(given->text, "auto") != 0)
         argp_error(given->state, "--load-format is auto or dummy");
 }
 
-static int info(const struct model_arguments *arguments) {
+static int tandem_model_info(const struct model_arguments *arguments) {
     struct model *model = NULL;
     struct error error;
     struct model_options how = {.dummy = arguments->dummy, .any_tokenizer = true};
@@ -55,21 +55,21 @@ static int info(const struct model_arguments *arguments) {
     return status == STATUS_OK ? 0 : exit_fail(EXIT_CONFIG, "%s", error.text);
 }
 
-static int tokenize(const struct model_arguments *arguments) {
+static int tandem_model_tokenize(const struct model_arguments *arguments) {
     unsigned flags = (arguments->no_special ? 0 : TOKENIZER_ADD_BOS) |
                      (arguments->parse_special ? TOKENIZER_PARSE_SPECIAL : 0);
     return model_tokenize(arguments->at[0], flags, stdin, stdout);
 }
 
-static int detokenize(const struct model_arguments *arguments) {
+static int tandem_model_detokenize(const struct model_arguments *arguments) {
     return model_detokenize(arguments->at[0], arguments->skip_special, stdin, stdout);
 }
 
-static int render_model(const struct model_arguments *arguments) {
+static int tandem_model_render_model(const struct model_arguments *arguments) {
     return model_render(arguments->at[0], stdin, stdout);
 }
 
-static int export_tokenizer(const struct model_arguments *arguments) {
+static int tandem_model_export_tokenizer(const struct model_arguments *arguments) {
     return model_export(arguments->at[0], arguments->at[1]);
 }
 
@@ -79,7 +79,7 @@ static int export_tokenizer(const struct model_arguments *arguments) {
 static const struct args_row info_rows[] = {
     PATH,
     {"json", NULL, args_switch, AT(json), .help = "one JSON object"},
-    {"load-format", "NAME", read_load_format, AT(dummy),
+    {"load-format", "NAME", tandem_model_read_load_format, AT(dummy),
      .help = "auto, or dummy: a config.json is enough"},
     {0}};
 static const struct args_row tokenize_rows[] = {
@@ -96,26 +96,27 @@ static const struct args_row detokenize_rows[] = {
 static const struct args_row render_rows[] = {PATH, {0}};
 static const struct args_row export_rows[] = {PATH, {NULL, "DIR", args_text, .at = AT(at[1])}, {0}};
 
-static const struct command commands[] = {
-    {"info", 1, "MODEL", "What is in a model's files.", "which model?", info_rows, info},
+static const struct model_subcommand commands[] = {
+    {"info", 1, "MODEL", "What is in a model's files.", "which model?", info_rows,
+     tandem_model_info},
     {"tokenize", 1, "MODEL",
      "Standard input: JSON strings, one a line. Standard output: their ids, a JSON array a line.",
-     "which model?", tokenize_rows, tokenize},
+     "which model?", tokenize_rows, tandem_model_tokenize},
     {"detokenize", 1, "MODEL",
      "Standard input: lists of token ids, JSON, one a line. Standard output: their texts, a JSON "
      "string a line.",
-     "which model?", detokenize_rows, detokenize},
+     "which model?", detokenize_rows, tandem_model_detokenize},
     {"render", 1, "MODEL_OR_TEMPLATE",
      "Standard input: chat requests, JSON, one a line. Standard output: their prompts, a JSON "
      "string a line.",
-     "which model or template?", render_rows, render_model},
+     "which model or template?", render_rows, tandem_model_render_model},
     {"export-tokenizer", 2, "MODEL DIR",
      "Writes tokenizer.json and tokenizer_config.json into DIR, for tools that want a Hugging Face "
      "tokenizer.",
-     "which model, into which folder?", export_rows, export_tokenizer},
+     "which model, into which folder?", export_rows, tandem_model_export_tokenizer},
 };
 
-static int model_run(const struct command *command, int argc, char **argv) {
+static int model_run(const struct model_subcommand *command, int argc, char **argv) {
     const struct args args = {command->takes, command->about, .parts = {{command->rows, 0}}};
     struct model_arguments arguments = {0};
     args_parse(&args, argc, argv, &arguments);

@@ -29,7 +29,7 @@ struct renderer {
 };
 
 /* What changes a prompt but is not rendered must not be dropped in silence. */
-static enum status refuse_others(json_t *object, struct error *error) {
+static enum status model_render_refuse_others(json_t *object, struct error *error) {
     const char *key;
     json_t *value;
     json_object_foreach(object, key, value) {
@@ -41,14 +41,14 @@ static enum status refuse_others(json_t *object, struct error *error) {
     return STATUS_OK;
 }
 
-static enum status render_request(const struct renderer *renderer, json_t *object, struct buf *out,
-                                  struct error *error) {
+static enum status model_render_render_request(const struct renderer *renderer, json_t *object,
+                                               struct buf *out, struct error *error) {
     struct template_request request;
     struct template_prompt prompt;
     struct json_get get = {.object = object, .error = error};
     struct span bos = renderer->bos;
     struct span eos = renderer->eos;
-    TRY(refuse_others(object, error));
+    TRY(model_render_refuse_others(object, error));
     TRY(json_get_text(&get, "bos_token", TOKEN_TEXT_MAX, &bos));
     TRY(json_get_text(&get, "eos_token", TOKEN_TEXT_MAX, &eos));
     TRY(template_request_read(object, false, &request, error));
@@ -65,14 +65,15 @@ static enum status render_request(const struct renderer *renderer, json_t *objec
     return status;
 }
 
-static bool render_line(const struct renderer *renderer, const char *line, size_t n, FILE *out) {
+static bool model_render_render_line(const struct renderer *renderer, const char *line, size_t n,
+                                     FILE *out) {
     struct error error = {0};
     struct buf text;
     json_t *request = NULL;
     buf_init(&text, 0);
     enum status status = json_get_parse(line, n, &request, &error);
     if (status == STATUS_OK)
-        status = render_request(renderer, request, &text, &error);
+        status = model_render_render_request(renderer, request, &text, &error);
     json_t *reply = status == STATUS_OK ? json_stringn(text.data ? text.data : "", text.n)
                                         : json_pack("{s:s}", "error", error.text);
     char *written = reply ? json_dumps(reply, JSON_ENCODE_ANY) : NULL;
@@ -84,20 +85,20 @@ static bool render_line(const struct renderer *renderer, const char *line, size_
     return status == STATUS_OK;
 }
 
-static int render_lines(const struct renderer *renderer, FILE *in, FILE *out) {
+static int model_render_render_lines(const struct renderer *renderer, FILE *in, FILE *out) {
     char *line = NULL;
     size_t size = 0;
     int code = EXIT_SUCCESS;
     for (ssize_t n; (n = getline(&line, &size, in)) >= 0;)
-        if (!render_line(renderer, line, (size_t)n, out))
+        if (!model_render_render_line(renderer, line, (size_t)n, out))
             code = EXIT_LINE;
     free(line);
     return fflush(out) == 0 ? code : EXIT_LINE;
 }
 
 /* A file that holds nothing but a template. *calls: how that writes calls of tools, for people. */
-static enum status open_template_file(const char *path, struct template *chosen, const char **calls,
-                                      struct error *error) {
+static enum status model_render_open_template_file(const char *path, struct template *chosen,
+                                                   const char **calls, struct error *error) {
     enum status status = STATUS_NOMEM;
     FILE *file = fopen(path, "rb");
     char *bytes = malloc(TEMPLATE_FILE_MAX);
@@ -120,7 +121,7 @@ int model_render_about(const char *path, FILE *out) {
     struct template chosen;
     struct error error;
     const char *calls;
-    if (open_template_file(path, &chosen, &calls, &error) != STATUS_OK)
+    if (model_render_open_template_file(path, &chosen, &calls, &error) != STATUS_OK)
         return exit_fail(EXIT_CONFIG, "%s", error.text);
     fprintf(out, "template      %s\ntool calls    %s\n", chosen.kind ? chosen.kind->name : "none",
             calls);
@@ -135,8 +136,9 @@ int model_render(const char *path, FILE *in, FILE *out) {
     const char *calls;
     bool is_model = strcmp(path, "hash") == 0 || span_ends(span_of(path), ".gguf") ||
                     (access(path, F_OK) == 0 ? file_is_folder(path) : hub_is_id(path));
-    enum status status = is_model ? model_open(path, NULL, &model, &error)
-                                  : open_template_file(path, &from_file, &calls, &error);
+    enum status status = is_model
+                             ? model_open(path, NULL, &model, &error)
+                             : model_render_open_template_file(path, &from_file, &calls, &error);
     if (status != STATUS_OK) {
         fprintf(stderr, "%s\n", error.text);
         return EXIT_CONFIG;
@@ -146,7 +148,7 @@ int model_render(const char *path, FILE *in, FILE *out) {
         renderer.bos = tokenizer_bytes(model->tokenizer, model->tokenizer->bos_id);
     if (model && model->tokenizer->eos_id != TOKEN_NONE)
         renderer.eos = tokenizer_bytes(model->tokenizer, model->tokenizer->eos_id);
-    int code = render_lines(&renderer, in, out);
+    int code = model_render_render_lines(&renderer, in, out);
     if (model)
         model_close(model);
     else

@@ -11,7 +11,7 @@
 
 enum { EXIT_LINE = 1 };
 
-static void write_error(FILE *out, const char *text) {
+static void model_tokenize_write_error(FILE *out, const char *text) {
     json_t *object = json_pack("{s:s}", "error", text);
     char *line = object ? json_dumps(object, 0) : NULL;
     fprintf(out, "%s\n", line ? line : "{\"error\": \"the line cannot be shown\"}");
@@ -19,31 +19,32 @@ static void write_error(FILE *out, const char *text) {
     json_decref(object);
 }
 
-static void write_ids(FILE *out, const struct ids *ids) {
+static void model_tokenize_write_ids(FILE *out, const struct ids *ids) {
     fputc('[', out);
     for (size_t i = 0; i < ids->n; i++)
         fprintf(out, i == 0 ? "%u" : ", %u", ids->at[i]);
     fputs("]\n", out);
 }
 
-static bool tokenize_line(const struct tokenizer *tokenizer, struct tokenizer_scratch *scratch,
-                          unsigned flags, const char *line, size_t n, struct ids *ids, FILE *out) {
+static bool model_tokenize_tokenize_line(const struct tokenizer *tokenizer,
+                                         struct tokenizer_scratch *scratch, unsigned flags,
+                                         const char *line, size_t n, struct ids *ids, FILE *out) {
     json_error_t problem;
     struct error error;
     bool done = false;
     json_t *value = json_loadb(line, n, JSON_DECODE_ANY | JSON_ALLOW_NUL, &problem);
     ids_clear(ids);
     if (!value) {
-        write_error(out, problem.text);
+        model_tokenize_write_error(out, problem.text);
     } else if (!json_is_string(value)) {
-        write_error(out, "the line is not a JSON string");
+        model_tokenize_write_error(out, "the line is not a JSON string");
     } else {
         struct span text = {json_string_value(value), json_string_length(value)};
         done = tokenizer_encode(tokenizer, scratch, text, flags, ids, &error) == STATUS_OK;
         if (done)
-            write_ids(out, ids);
+            model_tokenize_write_ids(out, ids);
         else
-            write_error(out, error.text);
+            model_tokenize_write_error(out, error.text);
     }
     json_decref(value);
     return done;
@@ -59,7 +60,7 @@ int model_tokenize_lines(const struct tokenizer *tokenizer, unsigned flags, FILE
         return EXIT_LINE;
     ids_init(&ids, 0);
     for (ssize_t n; (n = getline(&line, &size, in)) >= 0;)
-        if (!tokenize_line(tokenizer, scratch, flags, line, (size_t)n, &ids, out))
+        if (!model_tokenize_tokenize_line(tokenizer, scratch, flags, line, (size_t)n, &ids, out))
             code = EXIT_LINE;
     free(line);
     ids_fini(&ids);
@@ -80,8 +81,9 @@ int model_tokenize(const char *path, unsigned flags, FILE *in, FILE *out) {
 }
 
 /* Token by token, as answers are streamed: the parts joined must be the whole. */
-static enum status detokenize_list(const struct tokenizer *tokenizer, const json_t *list,
-                                   bool skip_special, struct buf *text) {
+static enum status model_tokenize_detokenize_list(const struct tokenizer *tokenizer,
+                                                  const json_t *list, bool skip_special,
+                                                  struct buf *text) {
     struct detokenizer detokenizer;
     detokenizer_init(&detokenizer, skip_special);
     for (size_t i = 0; i < json_array_size(list); i++) {
@@ -94,21 +96,21 @@ static enum status detokenize_list(const struct tokenizer *tokenizer, const json
     return detokenizer_flush(&detokenizer, text);
 }
 
-static bool detokenize_line(const struct tokenizer *tokenizer, bool skip_special, const char *line,
-                            size_t n, FILE *out) {
+static bool model_tokenize_detokenize_line(const struct tokenizer *tokenizer, bool skip_special,
+                                           const char *line, size_t n, FILE *out) {
     json_error_t problem;
     struct buf text;
     json_t *list = json_loadb(line, n, 0, &problem);
     buf_init(&text, 0);
-    bool done =
-        json_is_array(list) && detokenize_list(tokenizer, list, skip_special, &text) == STATUS_OK;
+    bool done = json_is_array(list) &&
+                model_tokenize_detokenize_list(tokenizer, list, skip_special, &text) == STATUS_OK;
     json_t *value = done ? json_stringn(text.data ? text.data : "", text.n) : NULL;
     char *shown = value ? json_dumps(value, JSON_ENCODE_ANY) : NULL;
     done = shown != NULL;
     if (done)
         fprintf(out, "%s\n", shown);
     else
-        write_error(out, "the line is not a list of token ids");
+        model_tokenize_write_error(out, "the line is not a list of token ids");
     free(shown);
     json_decref(value);
     json_decref(list);
@@ -127,7 +129,7 @@ int model_detokenize(const char *path, bool skip_special, FILE *in, FILE *out) {
         return EXIT_CONFIG;
     }
     for (ssize_t n; (n = getline(&line, &size, in)) >= 0;)
-        if (!detokenize_line(tokenizer, skip_special, line, (size_t)n, out))
+        if (!model_tokenize_detokenize_line(tokenizer, skip_special, line, (size_t)n, out))
             code = EXIT_LINE;
     free(line);
     tokenizer_close(tokenizer);

@@ -59,7 +59,7 @@ struct top {
     int code;
 };
 
-static void read_interval(const struct args_given *given) {
+static void top_read_interval(const struct args_given *given) {
     char *end = NULL;
     double *interval_s = given->at;
     *interval_s = strtod(given->text, &end);
@@ -71,7 +71,7 @@ static void read_interval(const struct args_given *given) {
 
 #define AT(member) offsetof(struct top, member)
 static const struct args_row rows[] = {
-    {"interval", "SECONDS", read_interval, AT(interval_s),
+    {"interval", "SECONDS", top_read_interval, AT(interval_s),
      .help = "time between two looks, 0.1 to 3600 (default: 1)"},
     {"once", NULL, args_switch, AT(once), .help = "print one picture, after two looks, and end"},
     {"plain", NULL, args_switch, AT(plain),
@@ -86,7 +86,7 @@ static void top_end(struct top *top, int code) {
     loop_stop(top->loop);
 }
 
-static void print_lines(struct top *top) {
+static void top_print_lines(struct top *top) {
     struct top_screen screen;
     struct buf text;
     bool was_blank = true;
@@ -110,7 +110,7 @@ static void print_lines(struct top *top) {
     top_screen_fini(&screen);
 }
 
-static void draw(struct top *top) {
+static void top_draw(struct top *top) {
     struct top_screen screen;
     unsigned width, height;
     top_terminal_size(&width, &height);
@@ -125,23 +125,23 @@ static void draw(struct top *top) {
 
 static void top_ask(struct question *question);
 
-static double patience_s(const struct top *top) {
+static double top_patience_s(const struct top *top) {
     double wanted_s = 5 * top->interval_s;
     return wanted_s < PATIENCE_S_MIN   ? PATIENCE_S_MIN
            : wanted_s > PATIENCE_S_MAX ? PATIENCE_S_MAX
                                        : wanted_s;
 }
 
-static void begin_round(void *user) {
+static void top_begin_round(void *user) {
     struct top *top = user;
     top->asked_ns = clock_now_ns();
     top->status.is_open = top->metrics.is_open = true; /* an answer may come at once */
     top_ask(&top->status);
     top_ask(&top->metrics);
-    loop_timer_after(top->limit, (uint64_t)(patience_s(top) * (double)NS_PER_S));
+    loop_timer_after(top->limit, (uint64_t)(top_patience_s(top) * (double)NS_PER_S));
 }
 
-static void end_round(struct top *top) {
+static void top_end_round(struct top *top) {
     uint64_t interval_ns = (uint64_t)(top->interval_s * (double)NS_PER_S);
     loop_timer_stop(top->limit);
     if (top->ended)
@@ -151,20 +151,20 @@ static void end_round(struct top *top) {
     if (top->once && is_lost)
         top_end(top, exit_fail(1, "%s: %s", top->view->server, top->view->trouble));
     else if (top->on_screen && !top->look.is_paused)
-        draw(top);
+        top_draw(top);
     else if (!top->on_screen && (!top->once || top->n_rounds == 2))
-        print_lines(top);
+        top_print_lines(top);
     if (top->once && top->n_rounds == 2)
         top_end(top, 0);
     uint64_t next_ns = top->asked_ns + interval_ns, now_ns = clock_now_ns();
     loop_timer_at(top->next, next_ns > now_ns ? next_ns : now_ns);
 }
 
-static void on_limit(void *user) {
+static void top_on_limit(void *user) {
     struct top *top = user;
     struct question *both[] = {&top->status, &top->metrics};
     char words[64];
-    snprintf(words, sizeof words, "no answer within %.3g s", patience_s(top));
+    snprintf(words, sizeof words, "no answer within %.3g s", top_patience_s(top));
     for (unsigned i = 0; i < 2; i++) {
         if (!both[i]->is_open)
             continue;
@@ -172,32 +172,32 @@ static void on_limit(void *user) {
         both[i]->is_open = false;
         both[i]->take(top, 0, words);
     }
-    end_round(top);
+    top_end_round(top);
 }
 
-static void on_body(void *user, const char *bytes, size_t n) {
+static void top_on_body(void *user, const char *bytes, size_t n) {
     struct question *question = user;
     buf_append(&question->answer, bytes, n);
 }
 
-static void on_end(void *user, enum status status, int http_status, const struct error *error) {
+static void top_on_end(void *user, enum status status, int http_status, const struct error *error) {
     struct question *question = user;
     struct top *top = question->top;
     question->is_open = false;
     question->take(top, http_status, status == STATUS_OK ? NULL : error->text);
     if (!top->status.is_open && !top->metrics.is_open)
-        end_round(top);
+        top_end_round(top);
 }
 
 static void top_ask(struct question *question) {
-    struct http_events events = {on_body, on_end, question};
+    struct http_events events = {top_on_body, top_on_end, question};
     struct http_ask what = {
         .method = "GET", .path = question->path, .api_key = question->top->target.key};
     buf_clear(&question->answer);
     http_client_start(question->client, &what, &events);
 }
 
-static void take_status(struct top *top, int http_status, const char *problem) {
+static void top_take_status(struct top *top, int http_status, const char *problem) {
     const struct buf *answer = &top->status.answer;
     uint64_t now_ns = clock_now_ns();
     struct error error;
@@ -214,7 +214,7 @@ static void take_status(struct top *top, int http_status, const char *problem) {
         top_view_lost(top->view, problem, now_ns);
 }
 
-static void take_metrics(struct top *top, int http_status, const char *problem) {
+static void top_take_metrics(struct top *top, int http_status, const char *problem) {
     const struct buf *answer = &top->metrics.answer;
     if (!problem && http_status == 200 && answer->n > 0)
         top_view_metrics(top->view, answer->data, answer->n, clock_now_ns());
@@ -222,13 +222,13 @@ static void take_metrics(struct top *top, int http_status, const char *problem) 
 
 /* --- keys ----------------------------------------------------------------------------------- */
 
-static void change_interval(struct top *top, double times) {
+static void top_change_interval(struct top *top, double times) {
     double to_s = top->interval_s * times;
     top->interval_s = to_s < INTERVAL_S_MIN ? INTERVAL_S_MIN : to_s > 60 ? 60 : to_s;
 }
 
 /* False: the program ends. */
-static bool on_key(struct top *top, enum top_key key) {
+static bool top_on_key(struct top *top, enum top_key key) {
     struct top_look *look = &top->look;
     unsigned page = top->n_shown > 1 ? top->n_shown - 1 : 1;
     switch (key) {
@@ -268,10 +268,10 @@ static bool on_key(struct top *top, enum top_key key) {
         look->first = TOP_WORKERS_MAX;
         break;
     case TOP_KEY_FASTER:
-        change_interval(top, 0.5);
+        top_change_interval(top, 0.5);
         break;
     case TOP_KEY_SLOWER:
-        change_interval(top, 2);
+        top_change_interval(top, 2);
         break;
     case TOP_KEY_REDRAW:
         top_terminal_redraw();
@@ -283,43 +283,43 @@ static bool on_key(struct top *top, enum top_key key) {
     return true;
 }
 
-static void on_keys(void *user, unsigned events) {
+static void top_on_keys(void *user, unsigned events) {
     struct top *top = user;
     (void)events;
     bool goes_on = true;
     for (enum top_key key; goes_on && (key = top_terminal_key()) != TOP_KEY_NONE;)
-        goes_on = on_key(top, key);
+        goes_on = top_on_key(top, key);
     if (!goes_on || top_terminal_is_gone())
         top_end(top, 0);
     else
-        draw(top);
+        top_draw(top);
 }
 
-static void on_resize(void *user, unsigned number) {
+static void top_on_resize(void *user, unsigned number) {
     (void)number;
     top_terminal_resized();
-    draw(user);
+    top_draw(user);
 }
 
-static void on_terminal_gone(void *user) {
+static void top_on_terminal_gone(void *user) {
     top_end(user, 0);
 }
 
-static void on_end_signal(void *user, unsigned number) {
+static void top_on_end_signal(void *user, unsigned number) {
     (void)number;
     top_end(user, 0);
 }
 
 /* --- up and down ---------------------------------------------------------------------------- */
 
-static bool is_set(const char *variable) {
+static bool top_is_set(const char *variable) {
     const char *text = getenv(variable);
     return text && text[0];
 }
 
-static enum status open_screen(struct top *top) {
+static enum status top_open_screen(struct top *top) {
     bool wants = !top->plain && !top->once && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
-    top->on_screen = wants && top_terminal_open(!is_set("NO_COLOR"));
+    top->on_screen = wants && top_terminal_open(!top_is_set("NO_COLOR"));
     if (wants && !top->on_screen)
         fputs("no full screen: this build has no ncurses, or the terminal (TERM) is unknown. "
               "Printing lines, as --plain does.\n",
@@ -327,14 +327,14 @@ static enum status open_screen(struct top *top) {
     top->look.has_keys = top->on_screen;
     if (!top->on_screen)
         return STATUS_OK;
-    TRY(loop_watch_new(top->loop, STDIN_FILENO, on_keys, top, &top->keys));
+    TRY(loop_watch_new(top->loop, STDIN_FILENO, top_on_keys, top, &top->keys));
     TRY(loop_watch_set(top->keys, LOOP_READ));
-    return loop_signal_new(top->loop, SIGWINCH, on_resize, top, &top->resize);
+    return loop_signal_new(top->loop, SIGWINCH, top_on_resize, top, &top->resize);
 }
 
-static enum status open_all(struct top *top) {
-    top->status.take = take_status;
-    top->metrics.take = take_metrics;
+static enum status top_open_all(struct top *top) {
+    top->status.take = top_take_status;
+    top->metrics.take = top_take_metrics;
     top->status.path = "/admin/status";
     top->metrics.path = "/metrics";
     top->status.top = top->metrics.top = top;
@@ -343,18 +343,19 @@ static enum status open_all(struct top *top) {
         return STATUS_NOMEM;
     top_view_init(top->view, target_server(top->target.server));
     TRY(loop_new(&top->loop));
-    TRY(loop_timer_new(top->loop, begin_round, top, &top->next));
-    TRY(loop_timer_new(top->loop, on_limit, top, &top->limit));
+    TRY(loop_timer_new(top->loop, top_begin_round, top, &top->next));
+    TRY(loop_timer_new(top->loop, top_on_limit, top, &top->limit));
     TRY(http_client_new(top->loop, &top->url, &top->status.client));
     TRY(http_client_new(top->loop, &top->url, &top->metrics.client));
-    TRY(open_screen(top));
+    TRY(top_open_screen(top));
     TRY(terminal_init(&top->terminal, top->loop,
-                      isatty(STDIN_FILENO) ? STDIN_FILENO : STDOUT_FILENO, on_terminal_gone, top));
-    TRY(loop_signal_new(top->loop, SIGINT, on_end_signal, top, &top->ends[0]));
-    return loop_signal_new(top->loop, SIGTERM, on_end_signal, top, &top->ends[1]);
+                      isatty(STDIN_FILENO) ? STDIN_FILENO : STDOUT_FILENO, top_on_terminal_gone,
+                      top));
+    TRY(loop_signal_new(top->loop, SIGINT, top_on_end_signal, top, &top->ends[0]));
+    return loop_signal_new(top->loop, SIGTERM, top_on_end_signal, top, &top->ends[1]);
 }
 
-static void close_all(struct top *top) {
+static void top_close_all(struct top *top) {
     top_terminal_close();
     loop_watch_free(top->keys);
     loop_watch_free(top->resize);
@@ -394,13 +395,13 @@ int top_command(int argc, char **argv) {
         target_forget(&top.target);
         return exit_fail(EXIT_CONFIG, "%s", error.text);
     }
-    enum status status = open_all(&top);
+    enum status status = top_open_all(&top);
     if (status == STATUS_OK) {
         if (top.on_screen)
-            draw(&top);
-        begin_round(&top);
+            top_draw(&top);
+        top_begin_round(&top);
         loop_run(top.loop);
     }
-    close_all(&top);
+    top_close_all(&top);
     return status == STATUS_OK ? top.code : exit_fail(1, "cannot begin: %s", status_name(status));
 }

@@ -30,7 +30,7 @@ struct glyph {
     unsigned width;   /* 0: combines with the one before it */
 };
 
-static struct glyph next_glyph(const struct top_screen *screen, const char *text) {
+static struct glyph top_next_glyph(const struct top_screen *screen, const char *text) {
     struct glyph glyph = {"?", 1, 1};
     uint32_t point = 0;
     unsigned n = utf8_decode(text, strlen(text), &point);
@@ -47,28 +47,28 @@ static struct glyph next_glyph(const struct top_screen *screen, const char *text
 unsigned top_width(const struct top_screen *screen, const char *text) {
     unsigned width = 0;
     while (*text) {
-        struct glyph glyph = next_glyph(screen, text);
+        struct glyph glyph = top_next_glyph(screen, text);
         width += glyph.width;
         text += glyph.n_bytes;
     }
     return width;
 }
 
-static struct top_cell *cell_at(struct top_screen *screen, unsigned x, unsigned y) {
+static struct top_cell *top_cell_at(struct top_screen *screen, unsigned x, unsigned y) {
     return x < screen->width && y < screen->height ? &screen->cells[y * screen->width + x] : NULL;
 }
 
-static void set_cell(struct top_screen *screen, unsigned x, unsigned y, enum top_style style,
-                     const char *text) {
-    struct top_cell *cell = cell_at(screen, x, y);
+static void top_set_cell(struct top_screen *screen, unsigned x, unsigned y, enum top_style style,
+                         const char *text) {
+    struct top_cell *cell = top_cell_at(screen, x, y);
     if (!cell)
         return;
     snprintf(cell->text, sizeof cell->text, "%s", text);
     cell->style = (uint8_t)style;
 }
 
-static void combine(struct top_screen *screen, unsigned x, unsigned y, const char *text) {
-    struct top_cell *cell = cell_at(screen, x, y);
+static void top_cell_combine(struct top_screen *screen, unsigned x, unsigned y, const char *text) {
+    struct top_cell *cell = top_cell_at(screen, x, y);
     if (!cell || strlen(cell->text) + strlen(text) >= sizeof cell->text)
         return;
     memcpy(cell->text + strlen(cell->text), text, strlen(text) + 1);
@@ -84,22 +84,22 @@ unsigned top_put(struct top_screen *screen, unsigned x, unsigned y, unsigned wid
         return x;
     room -= is_cut;
     while (*text) {
-        struct glyph glyph = next_glyph(screen, text);
+        struct glyph glyph = top_next_glyph(screen, text);
         text += glyph.n_bytes;
         if (glyph.width == 0) {
             if (x > begin)
-                combine(screen, last, y, glyph.text);
+                top_cell_combine(screen, last, y, glyph.text);
             continue;
         }
         if (x - begin + glyph.width > room)
             break;
         last = x;
-        set_cell(screen, x++, y, style, glyph.text);
+        top_set_cell(screen, x++, y, style, glyph.text);
         if (glyph.width == 2)
-            set_cell(screen, x++, y, style, "");
+            top_set_cell(screen, x++, y, style, "");
     }
     if (is_cut)
-        set_cell(screen, x++, y, style, screen->is_ascii ? "~" : "…");
+        top_set_cell(screen, x++, y, style, screen->is_ascii ? "~" : "…");
     return x;
 }
 
@@ -122,14 +122,14 @@ void top_put_bar(struct top_screen *screen, unsigned x, unsigned y, unsigned wid
                            : is_full        ? "━"
                            : is_half        ? "╸"
                                             : "─";
-        set_cell(screen, x + i, y, is_full || is_half ? style : TOP_DIM, text);
+        top_set_cell(screen, x + i, y, is_full || is_half ? style : TOP_DIM, text);
     }
 }
 
 void top_paint(struct top_screen *screen, unsigned x, unsigned y, unsigned width,
                enum top_style style) {
     for (unsigned i = 0; i < width; i++) {
-        struct top_cell *cell = cell_at(screen, x + i, y);
+        struct top_cell *cell = top_cell_at(screen, x + i, y);
         if (cell)
             cell->style = (uint8_t)style;
     }

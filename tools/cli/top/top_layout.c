@@ -64,8 +64,8 @@ static uint64_t seconds_since(uint64_t now_ns, uint64_t then_ns) {
 
 /* --- the head ------------------------------------------------------------------------------- */
 
-static void put_title(const struct top_view *view, const struct top_look *look,
-                      struct top_screen *screen) {
+static void top_put_title(const struct top_view *view, const struct top_look *look,
+                          struct top_screen *screen) {
     const struct top_router *router = &view->router;
     char text[512], age[TEXT];
     enum top_style style = TOP_BOLD;
@@ -99,14 +99,14 @@ struct item {
 
 #define N_ITEMS 12
 
-static void count_item(struct item *item, const char *name, uint64_t n, enum top_style style) {
+static void top_count_item(struct item *item, const char *name, uint64_t n, enum top_style style) {
     item->name = name;
     item->style = n > 0 ? style : TOP_PLAIN;
     item->room = 5;
     short_number((double)n, item->value);
 }
 
-static void time_item(struct item *item, const char *name, const struct top_latency *latency) {
+static void top_time_item(struct item *item, const char *name, const struct top_latency *latency) {
     char p50[TEXT], p99[TEXT];
     *item = (struct item){.name = name, .style = TOP_BOLD, .room = 22};
     if (top_latency_s(latency, 0.5) < 0)
@@ -117,7 +117,7 @@ static void time_item(struct item *item, const char *name, const struct top_late
                  short_time(top_latency_s(latency, 0.99), p99));
 }
 
-static void make_items(const struct top_view *view, struct item items[N_ITEMS]) {
+static void top_make_items(const struct top_view *view, struct item items[N_ITEMS]) {
     const struct top_router *router = &view->router;
     uint64_t used = 0, total = 0;
     unsigned n = 0;
@@ -127,20 +127,20 @@ static void make_items(const struct top_view *view, struct item items[N_ITEMS]) 
     }
     items[n] = (struct item){.name = "requests/s", .style = TOP_BOLD, .room = 5};
     short_number(view->requests_per_s, items[n++].value);
-    count_item(&items[n++], "running", router->n_running, TOP_BOLD);
-    count_item(&items[n++], "queued", router->n_queued, TOP_WARN);
+    top_count_item(&items[n++], "running", router->n_running, TOP_BOLD);
+    top_count_item(&items[n++], "queued", router->n_queued, TOP_WARN);
     items[n] = (struct item){.name = "tokens/s", .style = TOP_BOLD, .room = 5};
     short_number(view->tokens_per_s, items[n++].value);
-    time_item(&items[n++], "TTFT", &view->ttft);
+    top_time_item(&items[n++], "TTFT", &view->ttft);
     items[n] = (struct item){.name = "KV", .style = TOP_BOLD, .room = 5};
     snprintf(items[n++].value, TEXT, "%.0f%%",
              total > 0 ? 100.0 * (double)used / (double)total : 0);
-    time_item(&items[n++], "ITL", &view->itl);
-    count_item(&items[n++], "hand-offs", router->n_handoffs, TOP_PLAIN);
-    count_item(&items[n++], "replays", router->n_replays, TOP_WARN);
-    count_item(&items[n++], "done", router->n_completed, TOP_PLAIN);
-    count_item(&items[n++], "failed", router->n_failed, TOP_BAD);
-    count_item(&items[n++], "refused", router->n_refused, TOP_WARN);
+    top_time_item(&items[n++], "ITL", &view->itl);
+    top_count_item(&items[n++], "hand-offs", router->n_handoffs, TOP_PLAIN);
+    top_count_item(&items[n++], "replays", router->n_replays, TOP_WARN);
+    top_count_item(&items[n++], "done", router->n_completed, TOP_PLAIN);
+    top_count_item(&items[n++], "failed", router->n_failed, TOP_BAD);
+    top_count_item(&items[n++], "refused", router->n_refused, TOP_WARN);
     ASSERT(n == N_ITEMS);
 }
 
@@ -149,7 +149,7 @@ struct top_place {
 };
 
 /* The first of these columns that is not before x; x where there is none. */
-static unsigned next_column(const unsigned *columns_x, unsigned n, unsigned x) {
+static unsigned top_next_column(const unsigned *columns_x, unsigned n, unsigned x) {
     for (unsigned i = 0; i < n; i++)
         if (columns_x[i] >= x)
             return columns_x[i];
@@ -157,14 +157,14 @@ static unsigned next_column(const unsigned *columns_x, unsigned n, unsigned x) {
 }
 
 /* One behind the other; `aligned`: further lines under the columns of the first. Answers how many fit into n_lines. */
-static unsigned place_items(const struct top_screen *screen, const struct item items[N_ITEMS],
-                            unsigned n_lines, bool aligned, struct top_place places[N_ITEMS]) {
+static unsigned top_place_items(const struct top_screen *screen, const struct item items[N_ITEMS],
+                                unsigned n_lines, bool aligned, struct top_place places[N_ITEMS]) {
     unsigned first[N_ITEMS], n_first = 0, x = 0, y = 0;
     for (unsigned i = 0; i < N_ITEMS; i++) {
         unsigned name = top_width(screen, items[i].name) + 1;
         unsigned value = top_width(screen, items[i].value);
         if (aligned && y > 0)
-            x = next_column(first, n_first, x);
+            x = top_next_column(first, n_first, x);
         if (x > 0 && x + name + value > screen->width) {
             x = 0;
             y++;
@@ -180,15 +180,15 @@ static unsigned place_items(const struct top_screen *screen, const struct item i
 }
 
 /* As many as fit into n_lines, in columns where these show as many; answers the line below. */
-static unsigned put_items(const struct top_view *view, unsigned y, unsigned n_lines,
-                          struct top_screen *screen) {
+static unsigned top_put_items(const struct top_view *view, unsigned y, unsigned n_lines,
+                              struct top_screen *screen) {
     struct item items[N_ITEMS];
     struct top_place places[N_ITEMS];
-    make_items(view, items);
-    unsigned most = place_items(screen, items, n_lines, false, places);
-    unsigned n = place_items(screen, items, n_lines, true, places);
+    top_make_items(view, items);
+    unsigned most = top_place_items(screen, items, n_lines, false, places);
+    unsigned n = top_place_items(screen, items, n_lines, true, places);
     if (n < most)
-        n = place_items(screen, items, n_lines, false, places);
+        n = top_place_items(screen, items, n_lines, false, places);
     for (unsigned i = 0; i < n; i++) {
         unsigned at = y + places[i].y;
         unsigned x = top_put(screen, places[i].x, at, screen->width, TOP_DIM, items[i].name) + 1;
@@ -198,7 +198,7 @@ static unsigned put_items(const struct top_view *view, unsigned y, unsigned n_li
 }
 
 /* The last rates of tokens as a curve, as wide as the screen. */
-static void put_curve(const struct top_view *view, unsigned y, struct top_screen *screen) {
+static void top_put_curve(const struct top_view *view, unsigned y, struct top_screen *screen) {
     static const char *const steps[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
     char most_text[TEXT], label[TEXT + 32];
     double most = 0;
@@ -256,7 +256,7 @@ struct table {
     unsigned x[COLUMNS], width[COLUMNS]; /* width 0: the column is not shown */
 };
 
-static unsigned table_width(const struct table *table) {
+static unsigned top_table_width(const struct table *table) {
     unsigned width = 0;
     for (unsigned c = 0; c < COLUMNS; c++)
         width += table->width[c] > 0 ? table->width[c] + 2 : 0;
@@ -265,7 +265,7 @@ static unsigned table_width(const struct table *table) {
 
 static void top_layout_grow(struct table *table, enum column column, unsigned to,
                             unsigned screen_width) {
-    unsigned width = table_width(table), *at = &table->width[column];
+    unsigned width = top_table_width(table), *at = &table->width[column];
     unsigned more = screen_width > width ? screen_width - width : 0;
     if (*at > 0 && *at < to)
         *at += to - *at < more ? to - *at : more;
@@ -281,8 +281,8 @@ static const char *note_of(const struct top_view *view, const struct top_worker 
     return text;
 }
 
-static void make_table(const struct top_view *view, const struct top_screen *screen,
-                       struct table *table) {
+static void top_make_table(const struct top_view *view, const struct top_screen *screen,
+                           struct table *table) {
     unsigned longest_name = 0, longest_note = 0, longest_host = 0;
     char text[TEXT];
     *table = (struct table){0};
@@ -291,7 +291,7 @@ static void make_table(const struct top_view *view, const struct top_screen *scr
             if (columns[c].priority != priority)
                 continue;
             table->width[c] = columns[c].width;
-            if (table_width(table) > screen->width)
+            if (top_table_width(table) > screen->width)
                 table->width[c] = 0;
         }
     for (unsigned i = 0; i < view->n_workers; i++) {
@@ -326,8 +326,8 @@ static void put_cell(struct top_screen *screen, const struct table *table, enum 
         top_put(screen, table->x[column], y, table->width[column], style, text);
 }
 
-static void put_head(struct top_screen *screen, const struct table *table, unsigned y,
-                     const struct top_look *look) {
+static void top_put_head(struct top_screen *screen, const struct table *table, unsigned y,
+                         const struct top_look *look) {
     top_paint(screen, 0, y, screen->width, TOP_HEAD);
     for (unsigned c = 0; c < COLUMNS; c++) {
         char text[TEXT];
@@ -338,8 +338,8 @@ static void put_head(struct top_screen *screen, const struct table *table, unsig
     }
 }
 
-static void put_kv(struct top_screen *screen, const struct table *table, unsigned y, uint64_t used,
-                   uint64_t total) {
+static void top_put_kv(struct top_screen *screen, const struct table *table, unsigned y,
+                       uint64_t used, uint64_t total) {
     unsigned width = table->width[COL_KV];
     double share = total > 0 ? (double)used / (double)total : 0;
     char text[TEXT];
@@ -351,17 +351,17 @@ static void put_kv(struct top_screen *screen, const struct table *table, unsigne
 }
 
 /* Of a worker, or of a role's workers together. */
-static void put_figures(struct top_screen *screen, const struct table *table, unsigned y,
-                        const struct top_worker *of, enum top_style waiting) {
+static void top_put_figures(struct top_screen *screen, const struct table *table, unsigned y,
+                            const struct top_worker *of, enum top_style waiting) {
     char text[TEXT];
     put_cell(screen, table, COL_RUNNING, y, TOP_PLAIN, short_number((double)of->n_running, text));
     put_cell(screen, table, COL_WAITING, y, waiting, short_number((double)of->n_waiting, text));
-    put_kv(screen, table, y, of->blocks_used, of->blocks_total);
+    top_put_kv(screen, table, y, of->blocks_used, of->blocks_total);
     put_cell(screen, table, COL_TOKENS, y, TOP_PLAIN, short_number(of->tokens_per_s, text));
     put_cell(screen, table, COL_PROMPT, y, TOP_PLAIN, short_number(of->prompt_per_s, text));
 }
 
-static enum top_style state_style(const char *state) {
+static enum top_style top_state_style(const char *state) {
     static const char *const bad[] = {"gone", "refused", "suspect", "aside"};
     for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++)
         if (strcmp(state, bad[i]) == 0)
@@ -369,17 +369,17 @@ static enum top_style state_style(const char *state) {
     return strcmp(state, "ready") == 0 ? TOP_GOOD : TOP_WARN;
 }
 
-static void put_worker(struct top_screen *screen, const struct table *table, unsigned y,
-                       const struct top_view *view, const struct top_worker *worker) {
+static void top_put_worker(struct top_screen *screen, const struct table *table, unsigned y,
+                           const struct top_view *view, const struct top_worker *worker) {
     char text[TEXT];
     bool is_gone = worker->gone_ns != 0;
     put_cell(screen, table, COL_NAME, y, is_gone ? TOP_DIM : TOP_BOLD, worker->name);
     put_cell(screen, table, COL_ROLE, y, is_gone ? TOP_DIM : TOP_PLAIN, worker->role);
-    put_cell(screen, table, COL_STATE, y, state_style(worker->state), worker->state);
+    put_cell(screen, table, COL_STATE, y, top_state_style(worker->state), worker->state);
     put_cell(screen, table, COL_NOTE, y, is_gone ? TOP_DIM : TOP_WARN, note_of(view, worker, text));
     if (is_gone)
         return;
-    put_figures(screen, table, y, worker, worker->n_waiting > 0 ? TOP_WARN : TOP_PLAIN);
+    top_put_figures(screen, table, y, worker, worker->n_waiting > 0 ? TOP_WARN : TOP_PLAIN);
     snprintf(text, sizeof text, "%llu", (unsigned long long)worker->pid);
     put_cell(screen, table, COL_PID, y, TOP_PLAIN, worker->pid > 0 ? text : "");
     put_cell(screen, table, COL_HOST, y, TOP_PLAIN, worker->host);
@@ -395,7 +395,7 @@ struct role {
 
 #define ROLES_MAX 8
 
-static unsigned sum_roles(const struct top_view *view, struct role roles[ROLES_MAX]) {
+static unsigned top_sum_roles(const struct top_view *view, struct role roles[ROLES_MAX]) {
     unsigned n = 0;
     for (unsigned i = 0; i < view->n_workers; i++) {
         const struct top_worker *worker = &view->workers[i];
@@ -419,21 +419,21 @@ static unsigned sum_roles(const struct top_view *view, struct role roles[ROLES_M
     return n;
 }
 
-static int compare_role_names(const char *a, const char *b) {
+static int top_compare_role_names(const char *a, const char *b) {
     return -strcmp(a, b); /* prefill, mixed, decode */
 }
 
-static int compare_roles(const void *left, const void *right) {
+static int top_compare_roles(const void *left, const void *right) {
     const struct role *a = left, *b = right;
-    return compare_role_names(a->name, b->name);
+    return top_compare_role_names(a->name, b->name);
 }
 
 /* A line for each role, where one has several workers. */
-static unsigned put_roles(struct top_screen *screen, const struct table *table, unsigned y,
-                          const struct top_view *view) {
+static unsigned top_put_roles(struct top_screen *screen, const struct table *table, unsigned y,
+                              const struct top_view *view) {
     struct role roles[ROLES_MAX];
-    unsigned n = sum_roles(view, roles);
-    qsort(roles, n, sizeof *roles, compare_roles);
+    unsigned n = top_sum_roles(view, roles);
+    qsort(roles, n, sizeof *roles, top_compare_roles);
     bool has_several = false;
     for (unsigned i = 0; i < n; i++)
         has_several |= roles[i].n > 1;
@@ -446,24 +446,24 @@ static unsigned put_roles(struct top_screen *screen, const struct table *table, 
         put_cell(screen, table, COL_ROLE, y, TOP_PLAIN, role->name);
         snprintf(text, sizeof text, "%u ready", role->n_ready);
         put_cell(screen, table, COL_STATE, y, role->n_ready == role->n ? TOP_GOOD : TOP_WARN, text);
-        put_figures(screen, table, y, &role->sum, TOP_PLAIN);
+        top_put_figures(screen, table, y, &role->sum, TOP_PLAIN);
     }
     return y;
 }
 
 /* --- order ---------------------------------------------------------------------------------- */
 
-static int compare_numbers(double a, double b) {
+static int top_compare_numbers(double a, double b) {
     return a < b ? 1 : a > b ? -1 : 0; /* the largest first */
 }
 
-static double kv_share(const struct top_worker *worker) {
+static double top_kv_share(const struct top_worker *worker) {
     return worker->blocks_total > 0 ? (double)worker->blocks_used / (double)worker->blocks_total
                                     : 0;
 }
 
 /* "decode2" before "decode10". */
-static int compare_names(const struct top_worker *a, const struct top_worker *b) {
+static int top_compare_names(const struct top_worker *a, const struct top_worker *b) {
     return strverscmp(a->name, b->name);
 }
 
@@ -474,32 +474,32 @@ static int top_layout_compare(const void *left, const void *right, void *user) {
     int order = 0;
     switch (look->sort) {
     case TOP_BY_ROLE:
-        order = compare_role_names(a->role, b->role);
+        order = top_compare_role_names(a->role, b->role);
         break;
     case TOP_BY_STATE:
         order = strcmp(a->state, b->state);
         break;
     case TOP_BY_RUNNING:
-        order = compare_numbers((double)a->n_running, (double)b->n_running);
+        order = top_compare_numbers((double)a->n_running, (double)b->n_running);
         break;
     case TOP_BY_KV:
-        order = compare_numbers(kv_share(a), kv_share(b));
+        order = top_compare_numbers(top_kv_share(a), top_kv_share(b));
         break;
     case TOP_BY_TOKENS:
-        order = compare_numbers(a->tokens_per_s, b->tokens_per_s);
+        order = top_compare_numbers(a->tokens_per_s, b->tokens_per_s);
         break;
     case TOP_BY_NAME:
     case TOP_SORTS:
         break;
     }
-    order = order ? order : compare_names(a, b);
+    order = order ? order : top_compare_names(a, b);
     return look->is_reversed ? -order : order;
 }
 
 /* --- the foot ------------------------------------------------------------------------------- */
 
-static void put_events(const struct top_view *view, unsigned y, unsigned n_lines,
-                       struct top_screen *screen) {
+static void top_put_events(const struct top_view *view, unsigned y, unsigned n_lines,
+                           struct top_screen *screen) {
     for (unsigned i = 0; i < view->n_events && i < n_lines; i++) {
         const struct top_event *event = &view->events[i];
         char age[TEXT], text[TEXT + 16];
@@ -510,14 +510,14 @@ static void put_events(const struct top_view *view, unsigned y, unsigned n_lines
     }
 }
 
-static void put_keys(const struct top_look *look, unsigned y, struct top_screen *screen) {
+static void top_put_keys(const struct top_look *look, unsigned y, struct top_screen *screen) {
     char text[160];
     snprintf(text, sizeof text, "q quit  ? help  s sort: %s  r reverse  p %s",
              sorts[look->sort].name, look->is_paused ? "go on" : "pause");
     top_put(screen, 0, y, screen->width, TOP_DIM, text);
 }
 
-static void put_help(unsigned y, unsigned n_lines, struct top_screen *screen) {
+static void top_put_help(unsigned y, unsigned n_lines, struct top_screen *screen) {
     static const char *const lines[N_KEYS] = {
         "q, Ctrl-C       end",
         "s, S            sort by the next, the previous column",
@@ -534,9 +534,9 @@ static void put_help(unsigned y, unsigned n_lines, struct top_screen *screen) {
 
 /* --- the whole ------------------------------------------------------------------------------ */
 
-static unsigned put_workers(const struct top_view *view, struct top_look *look, unsigned y,
-                            unsigned n_lines, struct top_screen *screen,
-                            const struct table *table) {
+static unsigned top_put_workers(const struct top_view *view, struct top_look *look, unsigned y,
+                                unsigned n_lines, struct top_screen *screen,
+                                const struct table *table) {
     const struct top_worker *order[TOP_WORKERS_MAX];
     unsigned n = view->n_workers;
     for (unsigned i = 0; i < n; i++)
@@ -549,7 +549,7 @@ static unsigned put_workers(const struct top_view *view, struct top_look *look, 
     unsigned n_shown = is_cut ? n_lines - 1 : n < n_lines ? n : n_lines;
     look->first = look->first > n - n_shown ? n - n_shown : look->first;
     for (unsigned i = 0; i < n_shown; i++)
-        put_worker(screen, table, y + i, view, order[look->first + i]);
+        top_put_worker(screen, table, y + i, view, order[look->first + i]);
     if (is_cut) {
         char text[TEXT];
         snprintf(text, sizeof text, "%u to %u of %u workers", look->first + 1,
@@ -564,29 +564,33 @@ unsigned top_layout(const struct top_view *view, struct top_look *look, struct t
     struct table table;
     if (height == 0 || screen->width == 0)
         return 0;
-    put_title(view, look, screen);
-    y = put_items(view, y, height >= HEIGHT_EVENTS ? 4 : height >= HEIGHT_SMALL ? 3 : 2, screen);
+    top_put_title(view, look, screen);
+    y = top_put_items(view, y,
+                      height >= HEIGHT_EVENTS  ? 4
+                      : height >= HEIGHT_SMALL ? 3
+                                               : 2,
+                      screen);
     if (height >= HEIGHT_EVENTS && !screen->is_ascii && view->n_history > 1)
-        put_curve(view, y++, screen);
+        top_put_curve(view, y++, screen);
     y += height >= HEIGHT_ROLES;
     if (look->has_keys && foot > y + 3)
-        put_keys(look, --foot, screen);
+        top_put_keys(look, --foot, screen);
     if (height >= HEIGHT_EVENTS && view->n_events > 0) {
         unsigned most = height >= HEIGHT_LARGE ? 10 : 4;
         unsigned n = view->n_events < most ? view->n_events : most;
         foot -= n;
-        put_events(view, foot, n, screen);
+        top_put_events(view, foot, n, screen);
         foot--;
     }
     if (look->has_help) {
-        put_help(y, foot > y ? foot - y : 0, screen);
+        top_put_help(y, foot > y ? foot - y : 0, screen);
         return 0;
     }
-    make_table(view, screen, &table);
-    put_head(screen, &table, y++, look);
+    top_make_table(view, screen, &table);
+    top_put_head(screen, &table, y++, look);
     if (height >= HEIGHT_ROLES)
-        y = put_roles(screen, &table, y, view);
-    return put_workers(view, look, y, foot > y ? foot - y : 0, screen, &table);
+        y = top_put_roles(screen, &table, y, view);
+    return top_put_workers(view, look, y, foot > y ? foot - y : 0, screen, &table);
 }
 
 unsigned top_layout_height(const struct top_view *view) {

@@ -15,7 +15,7 @@
 static SCREEN *terminal; /* NULL: not open */
 static attr_t styles[TOP_HEAD + 1];
 
-static void set_styles(bool has_color) {
+static void top_set_styles(bool has_color) {
     static const short colors[] = {
         [TOP_GOOD] = COLOR_GREEN, [TOP_WARN] = COLOR_YELLOW, [TOP_BAD] = COLOR_RED};
     styles[TOP_BOLD] = A_BOLD;
@@ -47,7 +47,7 @@ bool top_terminal_open(bool has_color) {
     nodelay(stdscr, TRUE);
     set_escdelay(25);
     curs_set(0);
-    set_styles(has_color);
+    top_set_styles(has_color);
     return true;
 }
 

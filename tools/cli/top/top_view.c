@@ -16,8 +16,8 @@ void top_view_init(struct top_view *view, const char *server) {
     snprintf(view->server, sizeof view->server, "%s", server);
 }
 
-__attribute__((format(printf, 3, 4))) static void tell(struct top_view *view, bool is_bad,
-                                                       const char *format, ...) {
+__attribute__((format(printf, 3, 4))) static void top_view_tell(struct top_view *view, bool is_bad,
+                                                                const char *format, ...) {
     unsigned n = view->n_events < TOP_EVENTS_MAX - 1 ? view->n_events : TOP_EVENTS_MAX - 1;
     memmove(view->events + 1, view->events, n * sizeof *view->events);
     view->n_events = n + 1;
@@ -37,14 +37,14 @@ static uint64_t top_view_number(const json_t *object, const char *group, const c
     return value > 0 ? (uint64_t)value : 0;
 }
 
-static void copy_text(const json_t *object, const char *key, char *out, size_t size) {
+static void top_view_copy_text(const json_t *object, const char *key, char *out, size_t size) {
     const char *text = json_string_value(json_object_get(object, key));
     snprintf(out, size, "%s", text ? text : "");
 }
 
-#define COPY(object, key, field) copy_text(object, key, field, sizeof(field))
+#define COPY(object, key, field) top_view_copy_text(object, key, field, sizeof(field))
 
-static void read_router(const json_t *object, struct top_router *router) {
+static void top_view_read_router(const json_t *object, struct top_router *router) {
     COPY(object, "name", router->name);
     COPY(object, "model", router->model);
     router->uptime_s = top_view_number(object, NULL, "uptime_s");
@@ -60,7 +60,7 @@ static void read_router(const json_t *object, struct top_router *router) {
     router->n_tokens = top_view_number(object, "core", "tokens");
 }
 
-static void note_worker(const json_t *object, struct top_worker *worker) {
+static void top_view_note_worker(const json_t *object, struct top_worker *worker) {
     uint64_t silent_ms = top_view_number(object, NULL, "heard_ms_ago");
     uint64_t quarantined = top_view_number(object, "blocks", "quarantined");
     const char *reason = json_string_value(json_object_get(object, "reason"));
@@ -76,7 +76,7 @@ static void note_worker(const json_t *object, struct top_worker *worker) {
                  (unsigned long long)quarantined);
 }
 
-static void read_worker(const json_t *object, struct top_worker *worker) {
+static void top_view_read_worker(const json_t *object, struct top_worker *worker) {
     *worker = (struct top_worker){
         .n_running = top_view_number(object, "sequences", "running"),
         .n_waiting = top_view_number(object, "sequences", "waiting"),
@@ -92,12 +92,12 @@ static void read_worker(const json_t *object, struct top_worker *worker) {
     COPY(object, "state", worker->state);
     COPY(object, "incarnation", worker->incarnation);
     COPY(object, "host", worker->host);
-    note_worker(object, worker);
+    top_view_note_worker(object, worker);
 }
 
 /* --- two answers beside each other ---------------------------------------------------------- */
 
-static double rate(uint64_t before, uint64_t after, double seconds) {
+static double top_view_rate(uint64_t before, uint64_t after, double seconds) {
     return seconds > 0 && after > before ? (double)(after - before) / seconds : 0;
 }
 
@@ -110,12 +110,12 @@ static const struct top_worker *top_view_find(const struct top_worker *workers, 
     return NULL;
 }
 
-static bool is_well(const char *state) {
+static bool top_view_is_well(const char *state) {
     return strcmp(state, "ready") == 0 || strcmp(state, "loading") == 0 ||
            strcmp(state, "opening") == 0;
 }
 
-static bool has_name(const struct top_worker *workers, unsigned n, const char *name) {
+static bool top_view_has_name(const struct top_worker *workers, unsigned n, const char *name) {
     for (unsigned i = 0; i < n; i++)
         if (strcmp(workers[i].name, name) == 0)
             return true;
@@ -124,17 +124,17 @@ static bool has_name(const struct top_worker *workers, unsigned n, const char *n
 
 /* What is in `before` and not in the answer's n workers: it stays for a while behind them, but not
  * beside its successor of the same name. */
-static unsigned keep_gone(struct top_view *view, const struct top_worker *before, unsigned n_before,
-                          unsigned n) {
+static unsigned top_view_keep_gone(struct top_view *view, const struct top_worker *before,
+                                   unsigned n_before, unsigned n) {
     unsigned n_answer = n;
     for (unsigned i = 0; i < n_before && n < TOP_WORKERS_MAX; i++) {
         const struct top_worker *old = &before[i];
         if (old->gone_ns == 0 && top_view_find(view->workers, n_answer, old))
             continue;
         if (old->gone_ns == 0)
-            tell(view, true, "worker %s is gone (%s, %llu running)", old->name, old->role,
-                 (unsigned long long)old->n_running);
-        if (has_name(view->workers, n_answer, old->name) ||
+            top_view_tell(view, true, "worker %s is gone (%s, %llu running)", old->name, old->role,
+                          (unsigned long long)old->n_running);
+        if (top_view_has_name(view->workers, n_answer, old->name) ||
             (old->gone_ns != 0 && view->now_ns - old->gone_ns > TOP_GONE_NS))
             continue;
         struct top_worker *gone = &view->workers[n++];
@@ -147,40 +147,43 @@ static unsigned keep_gone(struct top_view *view, const struct top_worker *before
     return n;
 }
 
-static void compare_workers(struct top_view *view, const struct top_worker *before,
-                            unsigned n_before, unsigned n, double seconds, bool is_first) {
+static void top_view_compare_workers(struct top_view *view, const struct top_worker *before,
+                                     unsigned n_before, unsigned n, double seconds, bool is_first) {
     for (unsigned i = 0; i < n; i++) {
         struct top_worker *worker = &view->workers[i];
         const struct top_worker *old = top_view_find(before, n_before, worker);
         if (old) {
-            worker->prompt_per_s = rate(old->n_prompt_tokens, worker->n_prompt_tokens, seconds);
+            worker->prompt_per_s =
+                top_view_rate(old->n_prompt_tokens, worker->n_prompt_tokens, seconds);
             if (strcmp(old->state, worker->state) == 0)
                 continue;
         }
-        if (!is_first || !is_well(worker->state))
-            tell(view, !is_well(worker->state), "worker %s is %s%s%s", worker->name, worker->state,
-                 worker->note[0] ? ": " : "", worker->note);
+        if (!is_first || !top_view_is_well(worker->state))
+            top_view_tell(view, !top_view_is_well(worker->state), "worker %s is %s%s%s",
+                          worker->name, worker->state, worker->note[0] ? ": " : "", worker->note);
     }
 }
 
-static void compare_totals(struct top_view *view, const struct top_router *old, double seconds) {
+static void top_view_compare_totals(struct top_view *view, const struct top_router *old,
+                                    double seconds) {
     const struct top_router *now = &view->router;
-    view->requests_per_s = rate(old->n_completed + old->n_failed + old->n_cancelled,
-                                now->n_completed + now->n_failed + now->n_cancelled, seconds);
-    view->tokens_per_s = rate(old->n_tokens, now->n_tokens, seconds);
+    view->requests_per_s =
+        top_view_rate(old->n_completed + old->n_failed + old->n_cancelled,
+                      now->n_completed + now->n_failed + now->n_cancelled, seconds);
+    view->tokens_per_s = top_view_rate(old->n_tokens, now->n_tokens, seconds);
     if (now->n_replays > old->n_replays)
-        tell(view, true, "streams that went on elsewhere (replays): %llu",
-             (unsigned long long)(now->n_replays - old->n_replays));
+        top_view_tell(view, true, "streams that went on elsewhere (replays): %llu",
+                      (unsigned long long)(now->n_replays - old->n_replays));
     if (now->n_failed > old->n_failed)
-        tell(view, true, "requests that failed: %llu",
-             (unsigned long long)(now->n_failed - old->n_failed));
+        top_view_tell(view, true, "requests that failed: %llu",
+                      (unsigned long long)(now->n_failed - old->n_failed));
     unsigned n = view->n_history < TOP_HISTORY ? view->n_history : TOP_HISTORY - 1;
     memmove(view->history, view->history + view->n_history - n, n * sizeof *view->history);
     view->history[n] = view->tokens_per_s;
     view->n_history = n + 1;
 }
 
-static void take_status(struct top_view *view, const json_t *root, uint64_t now_ns) {
+static void top_view_take_status(struct top_view *view, const json_t *root, uint64_t now_ns) {
     static struct top_worker before[TOP_WORKERS_MAX]; /* 50 KiB: not for a stack */
     const struct top_router old = view->router;
     unsigned n_before = view->n_workers, n = 0;
@@ -191,19 +194,19 @@ static void take_status(struct top_view *view, const json_t *root, uint64_t now_
     memcpy(before, view->workers, sizeof before);
     view->now_ns = now_ns;
     if (view->lost_ns != 0 && !is_first)
-        tell(view, false, "the server answers again");
-    read_router(json_array_get(json_object_get(root, "routers"), 0), &view->router);
+        top_view_tell(view, false, "the server answers again");
+    top_view_read_router(json_array_get(json_object_get(root, "routers"), 0), &view->router);
     json_array_foreach(json_object_get(root, "workers"), i, row) {
         if (n < TOP_WORKERS_MAX)
-            read_worker(row, &view->workers[n++]);
+            top_view_read_worker(row, &view->workers[n++]);
     }
     bool is_restarted = !is_first && view->router.uptime_s < old.uptime_s;
     if (is_restarted)
-        tell(view, true, "the router was restarted");
-    view->n_workers = keep_gone(view, before, n_before, n);
-    compare_workers(view, before, n_before, n, seconds, is_first);
+        top_view_tell(view, true, "the router was restarted");
+    view->n_workers = top_view_keep_gone(view, before, n_before, n);
+    top_view_compare_workers(view, before, n_before, n, seconds, is_first);
     if (!is_first)
-        compare_totals(view, is_restarted ? &view->router : &old, seconds);
+        top_view_compare_totals(view, is_restarted ? &view->router : &old, seconds);
     view->answered_ns = now_ns;
     view->lost_ns = 0;
     view->trouble[0] = '\0';
@@ -219,7 +222,7 @@ enum status top_view_status(struct top_view *view, const char *json, size_t n, u
                          "no Tandem server: its /admin/status has no "
                          "`routers` and `workers`");
     }
-    take_status(view, root, now_ns);
+    top_view_take_status(view, root, now_ns);
     json_decref(root);
     return STATUS_OK;
 }
@@ -229,7 +232,7 @@ void top_view_lost(struct top_view *view, const char *reason, uint64_t now_ns) {
     if (view->lost_ns == 0) {
         view->lost_ns = now_ns;
         if (view->answered_ns != 0)
-            tell(view, true, "no answer: %s", reason);
+            top_view_tell(view, true, "no answer: %s", reason);
     }
     snprintf(view->trouble, sizeof view->trouble, "%s", reason);
 }
@@ -237,7 +240,7 @@ void top_view_lost(struct top_view *view, const char *reason, uint64_t now_ns) {
 /* --- /metrics ------------------------------------------------------------------------------- */
 
 /* Adds a line NAME_bucket{...,le="0.5"} 12; series with other labels count together. */
-static void take_bucket(struct top_buckets *buckets, const char *labels) {
+static void top_view_take_bucket(struct top_buckets *buckets, const char *labels) {
     const char *le = strstr(labels, "le=\"");
     const char *value = strchr(labels, '}');
     if (!le || !value || le > value)
@@ -256,22 +259,23 @@ static void take_bucket(struct top_buckets *buckets, const char *labels) {
     buckets->count[at] += strtoull(value + 1, NULL, 10);
 }
 
-static void read_histogram(const char *text, const char *name, struct top_buckets *buckets) {
+static void top_view_read_histogram(const char *text, const char *name,
+                                    struct top_buckets *buckets) {
     size_t n = strlen(name);
     buckets->n = 0;
     while (text) {
         if (strncmp(text, name, n) == 0 && strncmp(text + n, "_bucket{", 8) == 0) {
             char line[512];
             snprintf(line, sizeof line, "%.*s", (int)strcspn(text, "\n"), text);
-            take_bucket(buckets, line + n + 8);
+            top_view_take_bucket(buckets, line + n + 8);
         }
         text = strchr(text, '\n');
         text = text ? text + 1 : NULL;
     }
 }
 
-static void add_sample(struct top_latency *latency, const struct top_buckets *buckets,
-                       uint64_t now_ns) {
+static void top_view_add_sample(struct top_latency *latency, const struct top_buckets *buckets,
+                                uint64_t now_ns) {
     if (buckets->n == 0)
         return;
     latency->samples[latency->next] = *buckets;
@@ -284,16 +288,16 @@ void top_view_metrics(struct top_view *view, const char *text, size_t n, uint64_
     struct top_buckets buckets;
     char *copy = strndup(text, n);
     view->now_ns = now_ns;
-    read_histogram(copy, "vllm:time_to_first_token_seconds", &buckets);
-    add_sample(&view->ttft, &buckets, now_ns);
-    read_histogram(copy, "vllm:inter_token_latency_seconds", &buckets);
-    add_sample(&view->itl, &buckets, now_ns);
+    top_view_read_histogram(copy, "vllm:time_to_first_token_seconds", &buckets);
+    top_view_add_sample(&view->ttft, &buckets, now_ns);
+    top_view_read_histogram(copy, "vllm:inter_token_latency_seconds", &buckets);
+    top_view_add_sample(&view->itl, &buckets, now_ns);
     free(copy);
 }
 
 /* The newest sample, less the oldest one of the window: *since is NULL where that alone is there. */
-static const struct top_buckets *window_of(const struct top_latency *latency,
-                                           const struct top_buckets **since) {
+static const struct top_buckets *top_view_window_of(const struct top_latency *latency,
+                                                    const struct top_buckets **since) {
     *since = NULL;
     if (latency->n == 0)
         return NULL;
@@ -312,7 +316,7 @@ static const struct top_buckets *window_of(const struct top_latency *latency,
 }
 
 double top_latency_s(const struct top_latency *latency, double share) {
-    const struct top_buckets *since, *now = window_of(latency, &since);
+    const struct top_buckets *since, *now = top_view_window_of(latency, &since);
     if (!now)
         return -1;
     ASSERT(now->n > 0);

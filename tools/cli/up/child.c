@@ -32,7 +32,7 @@ enum status child_arg(struct child *child, const char *format, ...) {
     return STATUS_OK;
 }
 
-static void close_pipe(struct child *child) {
+static void up_child_close_pipe(struct child *child) {
     loop_watch_free(child->pipe_watch);
     child->pipe_watch = NULL;
     if (child->pipe_fd >= 0)
@@ -45,13 +45,13 @@ void child_fini(struct child *child) {
         kill(child->pid, SIGKILL);
         waitpid(child->pid, NULL, 0);
     }
-    close_pipe(child);
+    up_child_close_pipe(child);
     for (unsigned i = 0; i < child->n_args; i++)
         free(child->argv[i]);
     *child = (struct child){.pipe_fd = -1};
 }
 
-static void end_line(struct child *child) {
+static void up_child_end_line(struct child *child) {
     size_t n = strlen(child->errors);
     child->line[child->n_line] = 0;
     child->n_line = 0;
@@ -63,29 +63,29 @@ static void end_line(struct child *child) {
 }
 
 /* Answers false at the pipe's end. */
-static bool read_words(struct child *child) {
+static bool up_child_read_words(struct child *child) {
     char bytes[4096];
     ssize_t n = read(child->pipe_fd, bytes, sizeof bytes);
     if (n < 0)
         return errno == EAGAIN || errno == EINTR;
     for (ssize_t i = 0; i < n; i++) {
         if (bytes[i] == '\n' || child->n_line + 1 == sizeof child->line)
-            end_line(child);
+            up_child_end_line(child);
         if (bytes[i] != '\n')
             child->line[child->n_line++] = bytes[i];
     }
     return n > 0;
 }
 
-static void on_words(void *user, unsigned events) {
+static void up_child_on_words(void *user, unsigned events) {
     struct child *child = user;
     (void)events;
-    if (!read_words(child))
-        close_pipe(child);
+    if (!up_child_read_words(child))
+        up_child_close_pipe(child);
 }
 
 /* In the new process: never returns. */
-static void become(struct child *child, int words, const char *notify_path, pid_t parent) {
+static void up_child_become(struct child *child, int words, const char *notify_path, pid_t parent) {
     /* Nothing may be left behind, even when `tandem up` itself is killed. */
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent)
@@ -111,11 +111,11 @@ enum status child_start(struct child *child, const char *notify_path, struct err
     child->ready = false;
     child->asked = false;
     child->errors[0] = 0;
-    close_pipe(child);
+    up_child_close_pipe(child);
     pid_t parent = getpid();
     pid_t pid = fork();
     if (pid == 0)
-        become(child, ends[1], notify_path, parent);
+        up_child_become(child, ends[1], notify_path, parent);
     close(ends[1]);
     if (pid < 0) {
         close(ends[0]);
@@ -123,16 +123,16 @@ enum status child_start(struct child *child, const char *notify_path, struct err
     }
     child->pid = pid;
     child->pipe_fd = ends[0];
-    TRY(loop_watch_new(child->loop, ends[0], on_words, child, &child->pipe_watch));
+    TRY(loop_watch_new(child->loop, ends[0], up_child_on_words, child, &child->pipe_watch));
     return loop_watch_set(child->pipe_watch, LOOP_READ);
 }
 
 void child_ended(struct child *child) {
     child->pid = 0;
     child->ready = false;
-    while (child->pipe_fd >= 0 && read_words(child) && errno != EAGAIN)
+    while (child->pipe_fd >= 0 && up_child_read_words(child) && errno != EAGAIN)
         errno = 0;
     if (child->n_line > 0)
-        end_line(child);
-    close_pipe(child);
+        up_child_end_line(child);
+    up_child_close_pipe(child);
 }

@@ -10,13 +10,13 @@
 #include <string.h>
 #include <unistd.h>
 
-static bool is_port(const char *text) {
+static bool up_front_is_port(const char *text) {
     size_t n = strlen(text);
     return n > 0 && n <= 5 && strspn(text, "0123456789") == n && strtoul(text, NULL, 10) <= 65535;
 }
 
 /* IPv6 may come in brackets. */
-static enum status read_host(const char *host, struct address *at, struct error *error) {
+static enum status up_front_read_host(const char *host, struct address *at, struct error *error) {
     char text[ADDRESS_TEXT_MAX];
     struct address read;
     snprintf(text, sizeof text, "%.260s:0", host);
@@ -43,11 +43,11 @@ enum status front_fold(const struct front_flags *flags, const char *otherwise,
         return STATUS_OK;
     }
     address_join(at.host, at.port, said);
-    if (flags->port && !is_port(flags->port))
+    if (flags->port && !up_front_is_port(flags->port))
         return error_set(error, STATUS_INVALID, "--port: \"%s\" is not a number from 0 to 65535",
                          flags->port);
     if (flags->host)
-        TRY(read_host(flags->host, &at, error));
+        TRY(up_front_read_host(flags->host, &at, error));
     snprintf(address, FRONT_MAX, "%s",
              address_join(at.host, flags->port ? flags->port : at.port, pair));
     if (flags->listen && (!is_address || strcmp(address, said) != 0))
@@ -58,7 +58,7 @@ enum status front_fold(const struct front_flags *flags, const char *otherwise,
 }
 
 /* A connection that comes in that moment is closed. */
-static void on_accept(void *user, int fd) {
+static void up_front_on_accept(void *user, int fd) {
     (void)user;
     close(fd);
 }
@@ -70,12 +70,12 @@ enum status front_check(const struct front_flags *flags, const char *address, st
         return STATUS_OK; /* the router's to take */
     if (loop_new(&loop) != STATUS_OK)
         return error_set(error, STATUS_NOMEM, "cannot make an event loop");
-    enum status status = tcp_listen(loop, address, on_accept, NULL, &listener, error);
+    enum status status = tcp_listen(loop, address, up_front_on_accept, NULL, &listener, error);
     tcp_listener_free(listener);
     loop_free(loop);
     if (status == STATUS_OK)
         return STATUS_OK;
-    if (is_port(address))
+    if (up_front_is_port(address))
         return error_set(
             error, status,
             "--listen: \"%s\" is not HOST:PORT or [IPV6]:PORT (a port alone: --port %s)", address,

@@ -30,7 +30,7 @@ static const struct passed_question checking[] = {{"tandem-router", PASSED_ROUTE
                                                   {"tandem-worker", PASSED_WORKER, true}};
 
 /* Adds the lines that are not there yet: both programs complain of what both of them read. */
-static void add_errors(struct buf *errors, const char *text) {
+static void up_passed_add_errors(struct buf *errors, const char *text) {
     for (const char *line = text; *line;) {
         size_t n = strcspn(line, "\n");
         const char *said = strncmp(line, "error: ", 7) == 0 ? line + 7 : line;
@@ -44,36 +44,36 @@ static void add_errors(struct buf *errors, const char *text) {
 }
 
 /* Waits for what it prints, whole, and for its end. */
-static enum status ask_end(struct sibling *one, struct buf *out, struct buf *errors,
-                           struct error *error) {
+static enum status up_passed_ask_end(struct sibling *one, struct buf *out, struct buf *errors,
+                                     struct error *error) {
     struct buf complaints;
     int code = 0;
     buf_init(&complaints, 1 << 20);
     enum status status = sibling_end(one, out, &complaints, &code, error);
     buf_putc(&complaints, 0);
     if (code != 0 && buf_status(&complaints) == STATUS_OK)
-        add_errors(errors, complaints.data);
+        up_passed_add_errors(errors, complaints.data);
     buf_fini(&complaints);
     if (code != 0)
         return error_set(error, STATUS_INVALID, "%s does not say its options", one->path);
     return status;
 }
 
-static bool is_ours(const char *name) {
+static bool up_passed_is_ours(const char *name) {
     for (unsigned i = 0; ours[i]; i++)
         if (strcmp(ours[i], name) == 0)
             return true;
     return false;
 }
 
-static enum status passed_add(struct passed *passed, const char *name, const char *help,
-                              unsigned to) {
+static enum status up_passed_add(struct passed *passed, const char *name, const char *help,
+                                 unsigned to) {
     for (unsigned i = 0; i < passed->n; i++)
         if (strcmp(passed->all[i].name, name) == 0) {
             passed->all[i].to |= to;
             return STATUS_OK;
         }
-    if (is_ours(name))
+    if (up_passed_is_ours(name))
         return STATUS_OK;
     struct passed_option *all = realloc(passed->all, (passed->n + 1) * sizeof *all);
     if (!all)
@@ -86,7 +86,7 @@ static enum status passed_add(struct passed *passed, const char *name, const cha
 
 /* Lines are "[section]", "# help" and "#key = default" or "key = value", the help
  * before its key. */
-static enum status add_all(struct passed *passed, char *text, unsigned to) {
+static enum status up_passed_add_all(struct passed *passed, char *text, unsigned to) {
     const char *help = "";
     char *rest = NULL;
     for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
@@ -106,7 +106,7 @@ static enum status add_all(struct passed *passed, char *text, unsigned to) {
             *at = *at == '_' ? '-' : *at;
         char words[512];
         snprintf(words, sizeof words, *value ? "%s (default:%s)" : "%s", help, value);
-        TRY(passed_add(passed, name, words, to));
+        TRY(up_passed_add(passed, name, words, to));
     }
     return STATUS_OK;
 }
@@ -121,7 +121,7 @@ struct asking {
 };
 
 /* "#listen = 127.0.0.1:8000" or "listen = ..." */
-static void take_listen(struct passed *passed, const char *text) {
+static void up_passed_take_listen(struct passed *passed, const char *text) {
     const char *at = strstr(text, "\nlisten = ");
     at = at ? at : strstr(text, "\n#listen = ");
     if (!at)
@@ -131,17 +131,19 @@ static void take_listen(struct passed *passed, const char *text) {
 }
 
 /* What one of them has printed. */
-static enum status take_answer(const struct asking *asking, const struct passed_question *question,
-                               char *text) {
+static enum status up_passed_take_answer(const struct asking *asking,
+                                         const struct passed_question *question, char *text) {
     if (question->checks)
         return STATUS_OK;
     if (question->to == PASSED_ROUTER)
-        take_listen(asking->passed, text);
-    return asking->questions == listing ? add_all(asking->passed, text, question->to) : STATUS_OK;
+        up_passed_take_listen(asking->passed, text);
+    return asking->questions == listing ? up_passed_add_all(asking->passed, text, question->to)
+                                        : STATUS_OK;
 }
 
 /* Starts all, and then waits for all. */
-static enum status ask_all(const struct asking *asking, const char *programs, struct error *error) {
+static enum status up_passed_ask_all(const struct asking *asking, const char *programs,
+                                     struct error *error) {
     struct sibling asked[QUESTIONS_MAX] = {0};
     enum status status = STATUS_OK;
     for (unsigned i = 0; i < asking->n && status == STATUS_OK; i++)
@@ -153,13 +155,13 @@ static enum status ask_all(const struct asking *asking, const char *programs, st
         if (asked[i].pid == 0)
             continue;
         buf_init(&text, 1 << 20);
-        enum status ended =
-            ask_end(&asked[i], &text, asking->errors, status == STATUS_OK ? error : &later);
+        enum status ended = up_passed_ask_end(&asked[i], &text, asking->errors,
+                                              status == STATUS_OK ? error : &later);
         buf_putc(&text, '\0');
         if (status == STATUS_OK)
             status = ended;
         if (status == STATUS_OK &&
-            take_answer(asking, &asking->questions[i], text.data) != STATUS_OK)
+            up_passed_take_answer(asking, &asking->questions[i], text.data) != STATUS_OK)
             status = error_set(error, STATUS_NOMEM, "out of memory");
         buf_fini(&text);
     }
@@ -176,10 +178,10 @@ enum status passed_read(struct passed *passed, const char *programs, struct buf 
                             .args = {args, args},
                             .errors = errors};
     *passed = (struct passed){0};
-    return ask_all(&asking, programs, error);
+    return up_passed_ask_all(&asking, programs, error);
 }
 
-static void free_args(char **args) {
+static void up_passed_free_args(char **args) {
     for (size_t i = 1; args && args[i]; i++)
         free(args[i]);
     free(args);
@@ -190,9 +192,9 @@ static const char *const places[] = {"--name=worker0", "--endpoint=ipc:///nowher
                                      "--routers=ipc:///nowhere/announce"};
 enum { N_PLACES = sizeof places / sizeof *places };
 
-/* Room for the program's path, then its arguments, NULL; freed by free_args(). NULL: no memory. */
-static char **make_args(const struct passed *passed, const struct passed_question *question,
-                        const char *config) {
+/* Room for the program's path, then its arguments, NULL; freed by up_passed_free_args(). NULL: no memory. */
+static char **up_passed_make_args(const struct passed *passed,
+                                  const struct passed_question *question, const char *config) {
     size_t n = 1;
     char **args = calloc(passed->n_given + N_PLACES + 4, sizeof *args);
     if (!args)
@@ -209,7 +211,7 @@ static char **make_args(const struct passed *passed, const struct passed_questio
     if (ok && (args[n] = strdup(question->checks ? "--check-config" : "--print-config")) != NULL)
         return args;
     args[n > 1 ? n - 1 : 1] = NULL;
-    free_args(args);
+    up_passed_free_args(args);
     return NULL;
 }
 
@@ -221,14 +223,14 @@ enum status passed_check(struct passed *passed, const char *programs, const char
                             .errors = errors};
     enum status status = STATUS_OK;
     for (unsigned i = 0; i < asking.n; i++) {
-        asking.args[i] = make_args(passed, &checking[i], config);
+        asking.args[i] = up_passed_make_args(passed, &checking[i], config);
         if (!asking.args[i])
             status = error_set(error, STATUS_NOMEM, "out of memory");
     }
     if (status == STATUS_OK)
-        status = ask_all(&asking, programs, error);
+        status = up_passed_ask_all(&asking, programs, error);
     for (unsigned i = 0; i < asking.n; i++)
-        free_args(asking.args[i]);
+        up_passed_free_args(asking.args[i]);
     return status;
 }
 

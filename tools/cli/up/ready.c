@@ -32,7 +32,7 @@ const char *ready_foot(const struct ready *ready, char *text, size_t width) {
     return text;
 }
 
-static void say_what_to_try(const struct ready *ready) {
+static void up_say_what_to_try(const struct ready *ready) {
     const struct child *victim = supervisor_victim(ready->supervisor);
     if (ready->has_page)
         screen_say("a chat and the cluster's picture: open %s/ in a browser", ready->address);
@@ -45,7 +45,7 @@ static void say_what_to_try(const struct ready *ready) {
 }
 
 /* Nobody may be reading, or a terminal may be stopped: the cluster serves, and the line waits. */
-static void print_ready(void *user) {
+static void up_print_ready(void *user) {
     struct ready *ready = user;
     ready->printed = true;
     char line[sizeof ready->address + 32];
@@ -59,14 +59,14 @@ static void print_ready(void *user) {
     int n = snprintf(line, sizeof line, "ready %s\n", ready->address);
     if (write(STDOUT_FILENO, line, (size_t)n) < 0)
         screen_say("ready %s (standard output: %s)", ready->address, strerror(errno));
-    say_what_to_try(ready);
+    up_say_what_to_try(ready);
     char foot[512];
     screen_status(
         ready_foot(ready, foot, screen_width() < sizeof foot ? screen_width() : sizeof foot));
 }
 
 /* Once a second until the ready line. */
-static void look_at_wait(void *user) {
+static void up_look_at_wait(void *user) {
     struct ready *ready = user;
     char names[512];
     uint64_t now_ns = clock_now_ns();
@@ -84,34 +84,34 @@ static void look_at_wait(void *user) {
     loop_timer_after(ready->look, NS_PER_S);
 }
 
-static void on_probe_body(void *user, const char *bytes, size_t n) {
+static void up_on_probe_body(void *user, const char *bytes, size_t n) {
     struct ready *ready = user;
     buf_append(&ready->answer, bytes, n);
 }
 
 /* {"status":"ok","workers":3} */
-static bool met_all(const struct ready *ready) {
+static bool up_met_all(const struct ready *ready) {
     const char *at = ready->answer.n ? strstr(ready->answer.data, "\"workers\":") : NULL;
     return at && strtoul(at + strlen("\"workers\":"), NULL, 10) >= ready->n_workers;
 }
 
-static void on_probe_end(void *user, enum status status, int http_status,
-                         const struct error *error) {
+static void up_on_probe_end(void *user, enum status status, int http_status,
+                            const struct error *error) {
     struct ready *ready = user;
     (void)error;
     /* A server that refuses us under TLS wants a certificate: what its own words were has to do. */
     bool is_shut = ready->url.is_tls && status == STATUS_IO;
-    if (is_shut || (status == STATUS_OK && http_status == 200 && met_all(ready)))
-        print_ready(ready);
+    if (is_shut || (status == STATUS_OK && http_status == 200 && up_met_all(ready)))
+        up_print_ready(ready);
     else
         loop_timer_after(ready->again, ready->probe_ns);
     /* At first workers are met within milliseconds of their readiness; later nobody counts them. */
     ready->probe_ns = ready->probe_ns < PROBE_NS_MAX ? 2 * ready->probe_ns : ready->probe_ns;
 }
 
-static void probe(void *user) {
+static void up_probe(void *user) {
     struct ready *ready = user;
-    struct http_events events = {on_probe_body, on_probe_end, ready};
+    struct http_events events = {up_on_probe_body, up_on_probe_end, ready};
     buf_clear(&ready->answer);
     http_client_start(ready->probe, &(struct http_ask){.method = "GET", .path = "/readyz"},
                       &events);
@@ -130,21 +130,21 @@ void ready_all(struct ready *ready) {
         return;
     if (http_url_open(ready->address, &trust, &ready->url, &error) != STATUS_OK ||
         http_client_new(ready->loop, &ready->url, &ready->probe) != STATUS_OK ||
-        loop_timer_new(ready->loop, probe, ready, &ready->again) != STATUS_OK ||
-        loop_timer_new(ready->loop, print_ready, ready, &ready->print) != STATUS_OK) {
+        loop_timer_new(ready->loop, up_probe, ready, &ready->again) != STATUS_OK ||
+        loop_timer_new(ready->loop, up_print_ready, ready, &ready->print) != STATUS_OK) {
         exit_fail(1, "cannot ask the router whether it is ready");
         return;
     }
     ready->probing = true;
     ready->probe_ns = PROBE_NS_MIN;
-    probe(ready);
+    up_probe(ready);
 }
 
 enum status ready_begin(struct ready *ready, struct loop *loop, const struct supervisor *supervisor,
                         unsigned n_workers) {
     *ready = (struct ready){.loop = loop, .supervisor = supervisor, .n_workers = n_workers};
-    TRY(loop_timer_new(loop, look_at_wait, ready, &ready->look));
-    look_at_wait(ready);
+    TRY(loop_timer_new(loop, up_look_at_wait, ready, &ready->look));
+    up_look_at_wait(ready);
     return STATUS_OK;
 }
 

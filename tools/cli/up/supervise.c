@@ -47,43 +47,43 @@ struct supervisor {
     struct supervisor_events events;
 };
 
-static unsigned n_running(const struct supervisor *supervisor) {
+static unsigned up_n_running(const struct supervisor *supervisor) {
     unsigned n = 0;
     for (unsigned i = 0; i < supervisor->n_children; i++)
         n += supervisor->children[i].pid > 0;
     return n;
 }
 
-static void kill_all(struct supervisor *supervisor) {
+static void up_kill_all(struct supervisor *supervisor) {
     for (unsigned i = 0; i < supervisor->n_children; i++)
         if (supervisor->children[i].pid > 0)
             kill(supervisor->children[i].pid, SIGKILL);
 }
 
-static bool is_front(const struct supervisor *supervisor, const struct child *child) {
+static bool up_is_front(const struct supervisor *supervisor, const struct child *child) {
     return strcmp(child->kind, supervisor->children[0].kind) == 0;
 }
 
 /* Asks who may end now, each once: asked twice, a daemon drops what it has. The rest serves the
  * front until that is gone; the loop ends with the last child. */
-static void ask_to_end(struct supervisor *supervisor) {
+static void up_ask_to_end(struct supervisor *supervisor) {
     bool front_runs = false;
     for (unsigned i = 0; i < supervisor->n_children; i++)
         front_runs |=
-            supervisor->children[i].pid > 0 && is_front(supervisor, &supervisor->children[i]);
+            supervisor->children[i].pid > 0 && up_is_front(supervisor, &supervisor->children[i]);
     for (unsigned i = 0; i < supervisor->n_children; i++) {
         struct child *child = &supervisor->children[i];
-        if (child->pid <= 0 || child->asked || (front_runs && !is_front(supervisor, child)))
+        if (child->pid <= 0 || child->asked || (front_runs && !up_is_front(supervisor, child)))
             continue;
         child->asked = true;
         kill(child->pid, SIGTERM);
     }
-    if (n_running(supervisor) == 0)
+    if (up_n_running(supervisor) == 0)
         loop_stop(supervisor->loop);
 }
 
 /* Children have this long to end, or as long as they were given before. */
-static void wait_for_end(struct supervisor *supervisor, uint64_t ns) {
+static void up_wait_for_end(struct supervisor *supervisor, uint64_t ns) {
     uint64_t now_ns = clock_now_ns();
     if (now_ns + ns <= supervisor->end_by_ns)
         return;
@@ -91,61 +91,61 @@ static void wait_for_end(struct supervisor *supervisor, uint64_t ns) {
     loop_timer_after(supervisor->drain_timer, ns);
 }
 
-static void end_all(struct supervisor *supervisor, int exit_code, const char *errors) {
+static void up_end_all(struct supervisor *supervisor, int exit_code, const char *errors) {
     if (!supervisor->ending) {
         supervisor->ending = true;
         supervisor->exit_code = exit_code;
         snprintf(supervisor->last_errors, sizeof supervisor->last_errors, "%s", errors);
-        wait_for_end(supervisor, DRAIN_NS);
+        up_wait_for_end(supervisor, DRAIN_NS);
     }
-    ask_to_end(supervisor);
+    up_ask_to_end(supervisor);
 }
 
-static void on_drain_late(void *user) {
+static void up_on_drain_late(void *user) {
     struct supervisor *supervisor = user;
-    kill_all(supervisor);
+    up_kill_all(supervisor);
 }
 
-static void on_stop_signal(void *user, unsigned number) {
+static void up_on_stop_signal(void *user, unsigned number) {
     struct supervisor *supervisor = user;
     (void)number;
     if (supervisor->n_stops++ == 0)
-        end_all(supervisor, 0, "");
+        up_end_all(supervisor, 0, "");
     else
-        kill_all(supervisor);
+        up_kill_all(supervisor);
 }
 
 /* Never a second stop: the kernel and a shell may both tell of the same end. */
-static void on_terminal_gone(void *user) {
+static void up_on_terminal_gone(void *user) {
     struct supervisor *supervisor = user;
     if (!supervisor->ending)
-        end_all(supervisor, 0, "");
+        up_end_all(supervisor, 0, "");
 }
 
 /* A terminal's end, or somebody wants certificates to be read again: the router does that. One that
  * starts reads them anyway, and does not know the signal yet. */
-static void on_hangup(void *user, unsigned number) {
+static void up_on_hangup(void *user, unsigned number) {
     struct supervisor *supervisor = user;
     (void)number;
     if (supervisor->terminal.timer) {
-        on_terminal_gone(supervisor);
+        up_on_terminal_gone(supervisor);
         return;
     }
     for (unsigned i = 0; i < supervisor->n_children; i++) {
         const struct child *child = &supervisor->children[i];
-        if (child->pid > 0 && child->ready && is_front(supervisor, child))
+        if (child->pid > 0 && child->ready && up_is_front(supervisor, child))
             kill(child->pid, SIGHUP);
     }
 }
 
-static bool kind_was_ready(const struct supervisor *supervisor, const char *kind) {
+static bool up_kind_was_ready(const struct supervisor *supervisor, const char *kind) {
     for (unsigned i = 0; i < supervisor->n_children; i++)
         if (strcmp(supervisor->children[i].kind, kind) == 0 && supervisor->children[i].was_ready)
             return true;
     return false;
 }
 
-static void start_child(struct supervisor *supervisor, struct child *child) {
+static void up_start_child(struct supervisor *supervisor, struct child *child) {
     struct error error;
     char line[sizeof error.text + 16];
     if (supervisor->ending || child->pid > 0)
@@ -153,16 +153,16 @@ static void start_child(struct supervisor *supervisor, struct child *child) {
     if (child_start(child, supervisor->notify_path, &error) == STATUS_OK)
         return;
     snprintf(line, sizeof line, "error: %s\n", error.text);
-    end_all(supervisor, 1, line);
+    up_end_all(supervisor, 1, line);
 }
 
-static void on_restart(void *user) {
+static void up_on_restart(void *user) {
     struct restart *restart = user;
-    start_child(restart->supervisor, restart->child);
+    up_start_child(restart->supervisor, restart->child);
 }
 
 /* Leaves out the lines that `said` has as well: children often end for the same reason. */
-static void say_errors(const char *errors, const char *said) {
+static void up_say_errors(const char *errors, const char *said) {
     for (const char *end; (end = strchr(errors, '\n')) != NULL; errors = end + 1) {
         char line[CHILD_ERRORS_MAX];
         snprintf(line, sizeof line, "%.*s", (int)(end + 1 - errors), errors);
@@ -171,30 +171,30 @@ static void say_errors(const char *errors, const char *said) {
     }
 }
 
-static void note_death(struct supervisor *supervisor, struct child *child, int wait_status) {
+static void up_note_death(struct supervisor *supervisor, struct child *child, int wait_status) {
     bool had_been_ready = child->ready;
     int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
     child_ended(child);
     supervisor->events.settled(supervisor->events.user, child->name, false);
     if (supervisor->ending) {
-        say_errors(child->errors, supervisor->last_errors);
-        ask_to_end(supervisor);
+        up_say_errors(child->errors, supervisor->last_errors);
+        up_ask_to_end(supervisor);
         return;
     }
-    if (code == EXIT_CONFIG || (!had_been_ready && !kind_was_ready(supervisor, child->kind))) {
+    if (code == EXIT_CONFIG || (!had_been_ready && !up_kind_was_ready(supervisor, child->kind))) {
         char last[128];
         snprintf(last, sizeof last, "error: %s ended with code %d before it was ready\n",
                  child->name, code);
         if (code == EXIT_LATER) /* nobody waits here for what is not there */
             code = EXIT_CONFIG;
-        end_all(supervisor, code ? code : 1, child->errors[0] ? child->errors : last);
+        up_end_all(supervisor, code ? code : 1, child->errors[0] ? child->errors : last);
         return;
     }
     child->n_early_deaths = had_been_ready ? 0 : child->n_early_deaths + 1;
-    say_errors(child->errors, "");
+    up_say_errors(child->errors, "");
     screen_say("%s ended with code %d: starting it again", child->name, code);
     if (had_been_ready) {
-        start_child(supervisor, child);
+        up_start_child(supervisor, child);
         return;
     }
     uint64_t wait_ns = BACKOFF_NS_MIN;
@@ -204,32 +204,32 @@ static void note_death(struct supervisor *supervisor, struct child *child, int w
                      wait_ns < BACKOFF_NS_MAX ? wait_ns : BACKOFF_NS_MAX);
 }
 
-static struct child *child_of_pid(struct supervisor *supervisor, pid_t pid) {
+static struct child *up_child_of_pid(struct supervisor *supervisor, pid_t pid) {
     for (unsigned i = 0; i < supervisor->n_children; i++)
         if (supervisor->children[i].pid == pid)
             return &supervisor->children[i];
     return NULL;
 }
 
-static void on_child_signal(void *user, unsigned number) {
+static void up_on_child_signal(void *user, unsigned number) {
     struct supervisor *supervisor = user;
     (void)number;
     int wait_status;
     for (pid_t pid; (pid = waitpid(-1, &wait_status, WNOHANG)) > 0;) {
-        struct child *child = child_of_pid(supervisor, pid);
+        struct child *child = up_child_of_pid(supervisor, pid);
         if (child)
-            note_death(supervisor, child, wait_status);
+            up_note_death(supervisor, child, wait_status);
     }
 }
 
-static bool all_ready(const struct supervisor *supervisor) {
+static bool up_all_ready(const struct supervisor *supervisor) {
     for (unsigned i = 0; i < supervisor->n_children; i++)
         if (!supervisor->children[i].ready)
             return false;
     return true;
 }
 
-static void take_notice(struct supervisor *supervisor, struct child *child, char *text) {
+static void up_take_notice(struct supervisor *supervisor, struct child *child, char *text) {
     const struct supervisor_events *events = &supervisor->events;
     uint64_t n_done, n_all, extend_us;
     char *save = NULL;
@@ -239,19 +239,19 @@ static void take_notice(struct supervisor *supervisor, struct child *child, char
         if (sscanf(line, "X_TANDEM_LOADED=%" SCNu64 "/%" SCNu64, &n_done, &n_all) == 2)
             events->loaded(events->user, child->name, n_done, n_all);
         if (supervisor->ending && sscanf(line, "EXTEND_TIMEOUT_USEC=%" SCNu64, &extend_us) == 1)
-            wait_for_end(supervisor, extend_us * NS_PER_US);
+            up_wait_for_end(supervisor, extend_us * NS_PER_US);
         if (strcmp(line, "READY=1") == 0) {
             child->ready = true;
             child->was_ready = true;
             events->settled(events->user, child->name, true);
         }
     }
-    if (all_ready(supervisor))
+    if (up_all_ready(supervisor))
         events->listen(events->user, NULL);
 }
 
 /* The kernel tells who wrote: a datagram from a stranger is dropped. */
-static void on_notify(void *user, unsigned events) {
+static void up_on_notify(void *user, unsigned events) {
     struct supervisor *supervisor = user;
     (void)events;
     for (;;) {
@@ -273,15 +273,15 @@ static void on_notify(void *user, unsigned events) {
             continue;
         struct ucred sender;
         memcpy(&sender, CMSG_DATA(header), sizeof sender);
-        struct child *child = child_of_pid(supervisor, sender.pid);
+        struct child *child = up_child_of_pid(supervisor, sender.pid);
         text[n] = 0;
         if (child)
-            take_notice(supervisor, child, text);
+            up_take_notice(supervisor, child, text);
     }
 }
 
-static enum status open_notify(struct supervisor *supervisor, const char *folder,
-                               struct error *error) {
+static enum status up_open_notify(struct supervisor *supervisor, const char *folder,
+                                  struct error *error) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int n = snprintf(supervisor->notify_path, sizeof supervisor->notify_path, "%s/notify", folder);
     if (n < 0 || (size_t)n >= sizeof address.sun_path)
@@ -293,17 +293,18 @@ static enum status open_notify(struct supervisor *supervisor, const char *folder
         bind(supervisor->notify_fd, (struct sockaddr *)&address, sizeof address) < 0 ||
         setsockopt(supervisor->notify_fd, SOL_SOCKET, SO_PASSCRED, &one, sizeof one) < 0)
         return error_set(error, STATUS_IO, "%s: %s", supervisor->notify_path, strerror(errno));
-    TRY(loop_watch_new(supervisor->loop, supervisor->notify_fd, on_notify, supervisor,
+    TRY(loop_watch_new(supervisor->loop, supervisor->notify_fd, up_on_notify, supervisor,
                        &supervisor->notify_watch));
     return loop_watch_set(supervisor->notify_watch, LOOP_READ);
 }
 
 /* The first of the standard descriptors that is one. */
-static enum status watch_terminal(struct supervisor *supervisor) {
+static enum status up_watch_terminal(struct supervisor *supervisor) {
     int fd = STDIN_FILENO;
     while (fd < STDERR_FILENO && !isatty(fd))
         fd++;
-    return terminal_init(&supervisor->terminal, supervisor->loop, fd, on_terminal_gone, supervisor);
+    return terminal_init(&supervisor->terminal, supervisor->loop, fd, up_on_terminal_gone,
+                         supervisor);
 }
 
 enum status supervisor_new(struct loop *loop, const char *folder, struct supervisor **supervisor,
@@ -313,19 +314,19 @@ enum status supervisor_new(struct loop *loop, const char *folder, struct supervi
         return error_set(error, STATUS_NOMEM, "out of memory");
     made->loop = loop;
     made->notify_fd = -1;
-    enum status status = open_notify(made, folder, error);
+    enum status status = up_open_notify(made, folder, error);
     if (status == STATUS_OK)
-        status = loop_signal_new(loop, SIGCHLD, on_child_signal, made, &made->signals[0]);
+        status = loop_signal_new(loop, SIGCHLD, up_on_child_signal, made, &made->signals[0]);
     if (status == STATUS_OK)
-        status = loop_signal_new(loop, SIGINT, on_stop_signal, made, &made->signals[1]);
+        status = loop_signal_new(loop, SIGINT, up_on_stop_signal, made, &made->signals[1]);
     if (status == STATUS_OK)
-        status = loop_signal_new(loop, SIGTERM, on_stop_signal, made, &made->signals[2]);
+        status = loop_signal_new(loop, SIGTERM, up_on_stop_signal, made, &made->signals[2]);
     if (status == STATUS_OK)
-        status = loop_signal_new(loop, SIGHUP, on_hangup, made, &made->signals[3]);
+        status = loop_signal_new(loop, SIGHUP, up_on_hangup, made, &made->signals[3]);
     if (status == STATUS_OK)
-        status = watch_terminal(made);
+        status = up_watch_terminal(made);
     if (status == STATUS_OK)
-        status = loop_timer_new(loop, on_drain_late, made, &made->drain_timer);
+        status = loop_timer_new(loop, up_on_drain_late, made, &made->drain_timer);
     if (status != STATUS_OK) {
         supervisor_free(made);
         return status;
@@ -359,7 +360,7 @@ struct child *supervisor_add(struct supervisor *supervisor, const char *kind, co
     unsigned i = supervisor->n_children;
     struct restart *restart = &supervisor->restarts[i];
     *restart = (struct restart){.supervisor = supervisor, .child = &supervisor->children[i]};
-    if (loop_timer_new(supervisor->loop, on_restart, restart, &restart->timer) != STATUS_OK)
+    if (loop_timer_new(supervisor->loop, up_on_restart, restart, &restart->timer) != STATUS_OK)
         return NULL;
     supervisor->n_children++;
     child_init(&supervisor->children[i], supervisor->loop, kind, name);
@@ -377,7 +378,7 @@ bool supervisor_waits(const struct supervisor *supervisor, char *names, size_t s
 
 const struct child *supervisor_victim(const struct supervisor *supervisor) {
     for (unsigned i = supervisor->n_children; i-- > 0;)
-        if (supervisor->children[i].pid > 0 && !is_front(supervisor, &supervisor->children[i]))
+        if (supervisor->children[i].pid > 0 && !up_is_front(supervisor, &supervisor->children[i]))
             return &supervisor->children[i];
     return NULL;
 }
@@ -389,8 +390,8 @@ bool supervisor_ends(const struct supervisor *supervisor) {
 int supervisor_run(struct supervisor *supervisor, const struct supervisor_events *events) {
     supervisor->events = *events;
     for (unsigned i = 0; i < supervisor->n_children; i++)
-        start_child(supervisor, &supervisor->children[i]);
+        up_start_child(supervisor, &supervisor->children[i]);
     loop_run(supervisor->loop);
-    say_errors(supervisor->last_errors, "");
+    up_say_errors(supervisor->last_errors, "");
     return supervisor->exit_code;
 }

@@ -78,7 +78,7 @@ struct up {
     uint64_t drawn_ns; /* when the line of what loads was drawn */
 };
 
-static const char *value_of(const struct up *up, const char *name) {
+static const char *up_value_of(const struct up *up, const char *name) {
     for (unsigned i = 0; i < N_TABLE; i++)
         if (strcmp(table[i].name, name) == 0)
             return up->value[i];
@@ -86,7 +86,7 @@ static const char *value_of(const struct up *up, const char *name) {
 }
 
 /* The model may stand alone. */
-static error_t take_model(struct up *up, const char *text) {
+static error_t up_take_model(struct up *up, const char *text) {
     for (unsigned i = 0; i < up->passed.n; i++)
         if (strcmp(up->passed.all[i].name, "model") == 0)
             return passed_give(&up->passed, i, text) == STATUS_OK ? 0 : ENOMEM;
@@ -100,14 +100,14 @@ static error_t up_parse(int key, char *text, struct argp_state *state) {
     else if (key >= PASSED_KEY && (unsigned)key - PASSED_KEY < up->passed.n)
         return passed_give(&up->passed, (unsigned)key - PASSED_KEY, text) == STATUS_OK ? 0 : ENOMEM;
     else if (key == ARGP_KEY_ARG)
-        return take_model(up, text);
+        return up_take_model(up, text);
     else
         return ARGP_ERR_UNKNOWN;
     return 0;
 }
 
-static bool count_of(const struct up *up, const char *name, unsigned *n) {
-    const char *text = value_of(up, name);
+static bool up_count_of(const struct up *up, const char *name, unsigned *n) {
+    const char *text = up_value_of(up, name);
     char *end = NULL;
     if (!text)
         return true;
@@ -118,8 +118,8 @@ static bool count_of(const struct up *up, const char *name, unsigned *n) {
     return true;
 }
 
-static enum status pass_on(const struct up *up, struct child *child, unsigned to) {
-    const char *config = value_of(up, "config");
+static enum status up_pass_on(const struct up *up, struct child *child, unsigned to) {
+    const char *config = up_value_of(up, "config");
     if (config)
         TRY(child_arg(child, "--config=%s", config));
     for (unsigned i = 0; i < up->passed.n_given; i++) {
@@ -131,7 +131,7 @@ static enum status pass_on(const struct up *up, struct child *child, unsigned to
     return STATUS_OK;
 }
 
-static enum status add_router(struct up *up) {
+static enum status up_add_router(struct up *up) {
     struct child *child = supervisor_add(up->supervisor, "router", "router");
     if (!child)
         return STATUS_LIMIT;
@@ -139,25 +139,25 @@ static enum status add_router(struct up *up) {
     TRY(child_arg(child, "--listen=%s", up->listen));
     TRY(child_arg(child, "--announce=ipc://%s/announce", up->folder));
     TRY(child_arg(child, "--siblings"));
-    return pass_on(up, child, PASSED_ROUTER);
+    return up_pass_on(up, child, PASSED_ROUTER);
 }
 
-static const char *tp_of(const struct up *up, const char *role) {
+static const char *up_tp_of(const struct up *up, const char *role) {
     char option[16]; /* there is none of mixed workers */
     snprintf(option, sizeof option, "%s-tp", role);
-    return value_of(up, option) ? value_of(up, option) : value_of(up, "tp");
+    return up_value_of(up, option) ? up_value_of(up, option) : up_value_of(up, "tp");
 }
 
 /* The GPUs of a worker are neighbours: from `next_gpu` on, or from 0 where those left are too few. */
-static unsigned take_gpus(struct up *up, const char *tp) {
+static unsigned up_take_gpus(struct up *up, const char *tp) {
     unsigned n = tp ? (unsigned)strtoul(tp, NULL, 10) : 1;
     unsigned first = up->next_gpu + n <= up->n_gpus ? up->next_gpu : 0;
     up->next_gpu = first + n;
     return first;
 }
 
-static enum status add_worker(struct up *up, const char *role, unsigned i) {
-    const char *tp = tp_of(up, role);
+static enum status up_add_worker(struct up *up, const char *role, unsigned i) {
+    const char *tp = up_tp_of(up, role);
     char name[32];
     snprintf(name, sizeof name, "%s%u", role, i);
     struct child *child = supervisor_add(up->supervisor, role, name);
@@ -172,19 +172,19 @@ static enum status add_worker(struct up *up, const char *role, unsigned i) {
     if (tp)
         TRY(child_arg(child, "--tp=%s", tp));
     if (up->n_gpus > 0)
-        TRY(child_arg(child, "--devices=%u", take_gpus(up, tp)));
-    return pass_on(up, child, PASSED_WORKER);
+        TRY(child_arg(child, "--devices=%u", up_take_gpus(up, tp)));
+    return up_pass_on(up, child, PASSED_WORKER);
 }
 
-static enum status add_children(struct up *up) {
-    TRY(add_router(up));
+static enum status up_add_children(struct up *up) {
+    TRY(up_add_router(up));
     for (unsigned r = 0; r < N_ROLES; r++)
         for (unsigned i = 0; i < up->n_of[r]; i++)
-            TRY(add_worker(up, roles[r], i));
+            TRY(up_add_worker(up, roles[r], i));
     return STATUS_OK;
 }
 
-static enum status make_folder(struct up *up, struct error *error) {
+static enum status up_make_folder(struct up *up, struct error *error) {
     const char *parent = getenv("XDG_RUNTIME_DIR");
     struct stat info;
     if (!parent || strlen(parent) > 30 || stat(parent, &info) != 0)
@@ -195,7 +195,7 @@ static enum status make_folder(struct up *up, struct error *error) {
     return STATUS_OK;
 }
 
-static void remove_folder(const struct up *up) {
+static void up_remove_folder(const struct up *up) {
     DIR *folder = up->folder[0] ? opendir(up->folder) : NULL;
     if (!folder)
         return;
@@ -206,7 +206,7 @@ static void remove_folder(const struct up *up) {
     rmdir(up->folder);
 }
 
-static void on_listen(void *user, const char *address) {
+static void up_on_listen(void *user, const char *address) {
     struct up *up = user;
     if (address)
         ready_listens(&up->ready, address);
@@ -214,7 +214,7 @@ static void on_listen(void *user, const char *address) {
         ready_all(&up->ready);
 }
 
-static void show_progress(struct up *up, uint64_t now_ns) {
+static void up_show_progress(struct up *up, uint64_t now_ns) {
     char text[512];
     size_t width = screen_width() < sizeof text ? screen_width() : sizeof text;
     const char *line = progress_line(&up->progress, now_ns, text, width);
@@ -222,7 +222,7 @@ static void show_progress(struct up *up, uint64_t now_ns) {
 }
 
 /* A terminal has one line for all, redrawn; elsewhere each worker has a line every 10 %. */
-static void on_loaded(void *user, const char *name, uint64_t n_done, uint64_t n_all) {
+static void up_on_loaded(void *user, const char *name, uint64_t n_done, uint64_t n_all) {
     struct up *up = user;
     char line[PROGRESS_LINE_MAX];
     uint64_t now_ns = clock_now_ns();
@@ -230,24 +230,25 @@ static void on_loaded(void *user, const char *name, uint64_t n_done, uint64_t n_
     if (is_due && !screen_redraws())
         screen_say("%s", line);
     if (screen_redraws() && now_ns - up->drawn_ns >= DRAW_NS) {
-        show_progress(up, now_ns);
+        up_show_progress(up, now_ns);
         up->drawn_ns = now_ns;
     }
 }
 
-static void on_settled(void *user, const char *name, bool is_ready) {
+static void up_on_settled(void *user, const char *name, bool is_ready) {
     struct up *up = user;
     char line[PROGRESS_LINE_MAX];
     uint64_t now_ns = clock_now_ns();
     bool is_told = progress_end(&up->progress, now_ns, name, line);
-    show_progress(up, now_ns);
+    up_show_progress(up, now_ns);
     if (is_told && is_ready)
         screen_say("%s", line);
 }
 
 /* 0, or the exit code after a word that is none. */
-static int choose_format(const struct up *up) {
-    const char *word = value_of(up, "log-format"), *level = passed_value(&up->passed, "log-level");
+static int up_choose_format(const struct up *up) {
+    const char *word = up_value_of(up, "log-format"),
+               *level = passed_value(&up->passed, "log-level");
     bool is_auto = !word || strcmp(word, "auto") == 0,
          is_words = word && strcmp(word, "words") == 0;
     if (!is_auto && !is_words && strcmp(word, "logfmt") != 0)
@@ -257,8 +258,8 @@ static int choose_format(const struct up *up) {
     return 0;
 }
 
-static int wait_for_all(struct up *up) {
-    const struct supervisor_events events = {on_listen, on_loaded, on_settled, up};
+static int up_wait_for_all(struct up *up) {
+    const struct supervisor_events events = {up_on_listen, up_on_loaded, up_on_settled, up};
     int code = supervisor_run(up->supervisor, &events);
     screen_status("");
     return code;
@@ -266,48 +267,48 @@ static int wait_for_all(struct up *up) {
 
 /* The router has a few files for each worker, and we a pipe for each child. Counted in
  * /proc/PID/fd. */
-static enum status check_limit(const struct up *up, struct error *error) {
+static enum status up_check_limit(const struct up *up, struct error *error) {
     unsigned ours = 20 + 2 * up->n_workers, routers = 28 + 8 * up->n_workers;
     return descriptors_need(ours > routers ? ours : routers, error);
 }
 
 /* Is there a page at /, as far as flags and environment say? */
-static bool has_page(const struct passed *passed) {
+static bool up_has_page(const struct passed *passed) {
     const char *word = passed_value(passed, "page");
     if (!word)
         word = getenv("TANDEM_PAGE");
     return !word || strcmp(word, "off") != 0;
 }
 
-static enum status open_all(struct up *up, struct error *error) {
-    TRY(make_folder(up, error));
+static enum status up_open_all(struct up *up, struct error *error) {
+    TRY(up_make_folder(up, error));
     if (loop_new(&up->loop) != STATUS_OK)
         return error_set(error, STATUS_IO, "cannot make an event loop");
     TRY(supervisor_new(up->loop, up->folder, &up->supervisor, error));
-    enum status status = add_children(up);
+    enum status status = up_add_children(up);
     if (status != STATUS_OK)
         return error_set(error, status, "too many workers or options");
     if (ready_begin(&up->ready, up->loop, up->supervisor, up->n_workers) != STATUS_OK)
         return error_set(error, STATUS_NOMEM, "out of memory");
-    up->ready.has_page = has_page(&up->passed);
+    up->ready.has_page = up_has_page(&up->passed);
     return STATUS_OK;
 }
 
 static int up_run(struct up *up) {
     struct error error;
-    if (check_limit(up, &error) != STATUS_OK)
+    if (up_check_limit(up, &error) != STATUS_OK)
         return exit_fail(EXIT_CONFIG, "%s", error.text);
     int code =
-        open_all(up, &error) == STATUS_OK ? wait_for_all(up) : exit_fail(1, "%s", error.text);
+        up_open_all(up, &error) == STATUS_OK ? up_wait_for_all(up) : exit_fail(1, "%s", error.text);
     supervisor_free(up->supervisor);
     ready_fini(&up->ready);
     loop_free(up->loop);
-    remove_folder(up);
+    up_remove_folder(up);
     return code;
 }
 
 /* Reads the flags: ours, then the programs'. Ends the program where they are wrong. */
-static enum status read_flags(struct up *up, int argc, char **argv) {
+static enum status up_read_flags(struct up *up, int argc, char **argv) {
     struct argp_option *flags = calloc(N_TABLE + up->passed.n + N_ALIASES + 1, sizeof *flags);
     struct argp_option *flag = flags;
     if (!flags)
@@ -342,16 +343,16 @@ static enum status read_flags(struct up *up, int argc, char **argv) {
 }
 
 /* What --gpus says, and whether each worker's ranks are as many at most. */
-static int check_gpus(struct up *up) {
-    if (!value_of(up, "gpus"))
+static int up_check_gpus(struct up *up) {
+    if (!up_value_of(up, "gpus"))
         return 0;
-    if (!count_of(up, "gpus", &up->n_gpus) || up->n_gpus == 0)
+    if (!up_count_of(up, "gpus", &up->n_gpus) || up->n_gpus == 0)
         return exit_fail(EXIT_CONFIG, "--gpus: \"%s\" is not a number from 1 to 64",
-                         value_of(up, "gpus"));
+                         up_value_of(up, "gpus"));
     if (passed_value(&up->passed, "devices"))
         return exit_fail(EXIT_CONFIG, "--gpus and --devices contradict each other");
     for (unsigned r = 0; r < N_ROLES; r++) {
-        const char *tp = up->n_of[r] > 0 ? tp_of(up, roles[r]) : NULL;
+        const char *tp = up->n_of[r] > 0 ? up_tp_of(up, roles[r]) : NULL;
         if (tp && strtoul(tp, NULL, 10) > up->n_gpus)
             return exit_fail(EXIT_CONFIG, "--gpus %u: fewer than the %s ranks of a worker",
                              up->n_gpus, tp);
@@ -360,8 +361,8 @@ static int check_gpus(struct up *up) {
 }
 
 /* The numbers of workers, checked. */
-static int count_workers(struct up *up) {
-    if (!value_of(up, "model") && !value_of(up, "config") && !getenv("TANDEM_MODEL"))
+static int up_count_workers(struct up *up) {
+    if (!up_value_of(up, "model") && !up_value_of(up, "config") && !getenv("TANDEM_MODEL"))
         return exit_fail(
             EXIT_CONFIG,
             "a model is needed: tandem up MODEL (a .gguf file, a model folder, ORG/NAME of "
@@ -375,10 +376,10 @@ static int count_workers(struct up *up) {
     }
     bool is_given = false;
     for (unsigned r = 0; r < N_ROLES; r++) {
-        if (!count_of(up, roles[r], &up->n_of[r]))
+        if (!up_count_of(up, roles[r], &up->n_of[r]))
             return exit_fail(EXIT_CONFIG,
                              "--prefill, --decode and --mixed take numbers from 0 to 64");
-        is_given |= value_of(up, roles[r]) != NULL;
+        is_given |= up_value_of(up, roles[r]) != NULL;
         up->n_workers += up->n_of[r];
     }
     if (up->n_workers > 64)
@@ -398,16 +399,17 @@ static int up_refuse(int code, struct buf *errors, const struct error *error) {
 }
 
 /* What the flags and the file say together, before anything is started. */
-static int check_all(struct up *up) {
-    const struct front_flags front = {value_of(up, "listen"), value_of(up, "host"),
-                                      value_of(up, "port")};
+static int up_check_all(struct up *up) {
+    const struct front_flags front = {up_value_of(up, "listen"), up_value_of(up, "host"),
+                                      up_value_of(up, "port")};
     struct error error;
     struct buf errors;
     int code = 0;
     buf_init(&errors, 1 << 20);
     enum status status = STATUS_OK;
-    if (up->passed.n_given > 1 || value_of(up, "config"))
-        status = passed_check(&up->passed, up->programs, value_of(up, "config"), &errors, &error);
+    if (up->passed.n_given > 1 || up_value_of(up, "config"))
+        status =
+            passed_check(&up->passed, up->programs, up_value_of(up, "config"), &errors, &error);
     if (status == STATUS_OK)
         status = front_fold(&front, up->passed.listen, up->listen, &error);
     if (status == STATUS_OK)
@@ -419,7 +421,7 @@ static int check_all(struct up *up) {
 }
 
 /* Asks the programs for their options, and then reads ours and theirs. */
-static int read_all(struct up *up, int argc, char **argv) {
+static int up_read_all(struct up *up, int argc, char **argv) {
     struct error error;
     struct buf errors;
     int code = 0;
@@ -427,7 +429,7 @@ static int read_all(struct up *up, int argc, char **argv) {
     enum status status = sibling_folder(up->programs, sizeof up->programs, &error);
     if (status == STATUS_OK)
         status = passed_read(&up->passed, up->programs, &errors, &error);
-    if (status == STATUS_OK && read_flags(up, argc, argv) != STATUS_OK)
+    if (status == STATUS_OK && up_read_flags(up, argc, argv) != STATUS_OK)
         status = error_set(&error, STATUS_NOMEM, "out of memory");
     if (status != STATUS_OK)
         code = up_refuse(status == STATUS_INVALID ? EXIT_CONFIG : 1, &errors, &error);
@@ -437,15 +439,15 @@ static int read_all(struct up *up, int argc, char **argv) {
 
 int up_command(int argc, char **argv) {
     static struct up up;
-    int code = read_all(&up, argc, argv);
+    int code = up_read_all(&up, argc, argv);
     if (code == 0)
-        code = count_workers(&up);
+        code = up_count_workers(&up);
     if (code == 0)
-        code = check_gpus(&up);
+        code = up_check_gpus(&up);
     if (code == 0)
-        code = choose_format(&up);
+        code = up_choose_format(&up);
     if (code == 0)
-        code = check_all(&up);
+        code = up_check_all(&up);
     if (code == 0) {
         signals_ignore_strays(); /* who reads our words may go: the cluster stays */
         log_writer_start();

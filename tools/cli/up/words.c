@@ -20,9 +20,9 @@ struct out {
     size_t n;
 };
 
-static void put_words(struct out *out, const char *format, ...)
+static void up_words_put_words(struct out *out, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-static void put_words(struct out *out, const char *format, ...) {
+static void up_words_put_words(struct out *out, const char *format, ...) {
     va_list args;
     va_start(args, format);
     int n = vsnprintf(out->text + out->n, WORDS_LINE_MAX - out->n, format, args);
@@ -33,7 +33,7 @@ static void put_words(struct out *out, const char *format, ...) {
 }
 
 /* A value in quotes, without them: \" and \\ stand for themselves, other escapes stay as they are. Answers what follows. */
-static char *unquote(char *at) {
+static char *up_words_unquote(char *at) {
     char *to = at;
     for (; *at && *at != '"'; at++) {
         if (*at == '\\' && (at[1] == '"' || at[1] == '\\'))
@@ -46,7 +46,7 @@ static char *unquote(char *at) {
 }
 
 /* False: not a line of logfmt as the daemons write it. */
-static bool split(const char *line, struct words_pairs *pairs) {
+static bool up_words_split(const char *line, struct words_pairs *pairs) {
     pairs->n = 0;
     if (strncmp(line, "ts=", 3) != 0 && strncmp(line, "level=", 6) != 0)
         return false;
@@ -60,7 +60,7 @@ static bool split(const char *line, struct words_pairs *pairs) {
         at = equals + 1;
         if (*at == '"') {
             pairs->values[pairs->n++] = at + 1;
-            char *end = unquote(at + 1);
+            char *end = up_words_unquote(at + 1);
             at = end + (*end == ' ');
             continue;
         }
@@ -72,52 +72,56 @@ static bool split(const char *line, struct words_pairs *pairs) {
     return true;
 }
 
-static const char *value_of(const struct words_pairs *pairs, const char *key) {
+static const char *up_words_value_of(const struct words_pairs *pairs, const char *key) {
     for (unsigned i = 0; i < pairs->n; i++)
         if (strcmp(pairs->keys[i], key) == 0)
             return pairs->values[i];
     return "";
 }
 
-static unsigned long number_of(const struct words_pairs *pairs, const char *key) {
-    return strtoul(value_of(pairs, key), NULL, 10);
+static unsigned long up_words_number_of(const struct words_pairs *pairs, const char *key) {
+    return strtoul(up_words_value_of(pairs, key), NULL, 10);
 }
 
-static void put_time(struct out *out, unsigned long us) {
+static void up_words_put_time(struct out *out, unsigned long us) {
     if (us < 10000000)
-        put_words(out, "%lu ms", (us + 500) / 1000);
+        up_words_put_words(out, "%lu ms", (us + 500) / 1000);
     else
-        put_words(out, "%.1f s", (double)us / 1e6);
+        up_words_put_words(out, "%.1f s", (double)us / 1e6);
 }
 
 /* "chat 200  31+8 tok  110 ms  prefill0 > decode0" */
-static void put_request(const struct words_pairs *pairs, struct out *out) {
+static void up_words_put_request(const struct words_pairs *pairs, struct out *out) {
     static const char *const stages[] = {"parse_us",    "tokenize_us", "admit_us", "place_us",
                                          "dispatch_us", "stream_us",   "finish_us"};
-    const char *error = value_of(pairs, "error"), *outcome = value_of(pairs, "outcome");
-    const char *prefill = value_of(pairs, "prefill"), *decode = value_of(pairs, "decode");
-    unsigned long us = 0, cached = number_of(pairs, "cached_tokens");
-    unsigned long replays = number_of(pairs, "replays");
+    const char *error = up_words_value_of(pairs, "error"),
+               *outcome = up_words_value_of(pairs, "outcome");
+    const char *prefill = up_words_value_of(pairs, "prefill"),
+               *decode = up_words_value_of(pairs, "decode");
+    unsigned long us = 0, cached = up_words_number_of(pairs, "cached_tokens");
+    unsigned long replays = up_words_number_of(pairs, "replays");
     for (unsigned i = 0; i < sizeof stages / sizeof *stages; i++)
-        us += number_of(pairs, stages[i]);
-    put_words(out, "%s %s", value_of(pairs, "dialect"), value_of(pairs, "status"));
+        us += up_words_number_of(pairs, stages[i]);
+    up_words_put_words(out, "%s %s", up_words_value_of(pairs, "dialect"),
+                       up_words_value_of(pairs, "status"));
     if (strcmp(outcome, "ok") != 0)
-        put_words(out, "  %s", error[0] ? error : outcome);
-    if (number_of(pairs, "prompt_tokens") > 0)
-        put_words(out, "  %s+%s tok", value_of(pairs, "prompt_tokens"), value_of(pairs, "tokens"));
+        up_words_put_words(out, "  %s", error[0] ? error : outcome);
+    if (up_words_number_of(pairs, "prompt_tokens") > 0)
+        up_words_put_words(out, "  %s+%s tok", up_words_value_of(pairs, "prompt_tokens"),
+                           up_words_value_of(pairs, "tokens"));
     if (cached > 0)
-        put_words(out, " (%lu cached)", cached);
-    put_words(out, "  ");
-    put_time(out, us);
+        up_words_put_words(out, " (%lu cached)", cached);
+    up_words_put_words(out, "  ");
+    up_words_put_time(out, us);
     if (prefill[0] && decode[0] && strcmp(prefill, decode) != 0)
-        put_words(out, "  %s > %s", prefill, decode);
+        up_words_put_words(out, "  %s > %s", prefill, decode);
     else if (prefill[0] || decode[0])
-        put_words(out, "  %s", decode[0] ? decode : prefill);
+        up_words_put_words(out, "  %s", decode[0] ? decode : prefill);
     if (replays > 0)
-        put_words(out, "  went on after a loss%s", replays > 1 ? ", more than once" : "");
+        up_words_put_words(out, "  went on after a loss%s", replays > 1 ? ", more than once" : "");
 }
 
-static bool is_frame(const char *key) {
+static bool up_words_is_frame(const char *key) {
     static const char *const keys[] = {"ts", "level", "prog", "msg"};
     for (unsigned i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(keys[i], key) == 0)
@@ -125,13 +129,13 @@ static bool is_frame(const char *key) {
     return false;
 }
 
-static void put_spaced(struct out *out, const char *text, size_t n) {
+static void up_words_put_spaced(struct out *out, const char *text, size_t n) {
     for (size_t i = 0; i < n; i++)
-        put_words(out, "%c", text[i] == '_' ? ' ' : text[i]);
+        up_words_put_words(out, "%c", text[i] == '_' ? ' ' : text[i]);
 }
 
 /* "after 136 ms", "requests 2"; a name, and a reason, speak for themselves. */
-static void put_pair(struct out *out, const char *key, const char *value) {
+static void up_words_put_pair(struct out *out, const char *key, const char *value) {
     static const char *const alone[] = {"name", "worker", "peer", "router", "why", "reason"};
     static const struct {
         const char *end, *unit;
@@ -139,9 +143,9 @@ static void put_pair(struct out *out, const char *key, const char *value) {
     for (unsigned i = 0; i < sizeof alone / sizeof *alone; i++)
         if (strcmp(key, alone[i]) == 0) {
             if (i < 4)
-                put_words(out, "%s", value);
+                up_words_put_words(out, "%s", value);
             else
-                put_spaced(out, value, strlen(value));
+                up_words_put_spaced(out, value, strlen(value));
             return;
         }
     size_t n = strlen(key);
@@ -153,21 +157,21 @@ static void put_pair(struct out *out, const char *key, const char *value) {
             n -= n_end;
         }
     }
-    put_spaced(out, key, n);
-    put_words(out, " %s%s", value, unit);
+    up_words_put_spaced(out, key, n);
+    up_words_put_words(out, " %s%s", value, unit);
 }
 
 /* "worker lost: decode0, link lost, after 136 ms" */
-static void put_any(const struct words_pairs *pairs, const char *who, struct out *out) {
+static void up_words_put_any(const struct words_pairs *pairs, const char *who, struct out *out) {
     const char *between = ": ";
     if (who)
-        put_words(out, "%s: ", who);
-    put_words(out, "%s", value_of(pairs, "msg"));
+        up_words_put_words(out, "%s: ", who);
+    up_words_put_words(out, "%s", up_words_value_of(pairs, "msg"));
     for (unsigned i = 0; i < pairs->n; i++) {
-        if (is_frame(pairs->keys[i]) || !pairs->values[i][0])
+        if (up_words_is_frame(pairs->keys[i]) || !pairs->values[i][0])
             continue;
-        put_words(out, "%s", between);
-        put_pair(out, pairs->keys[i], pairs->values[i]);
+        up_words_put_words(out, "%s", between);
+        up_words_put_pair(out, pairs->keys[i], pairs->values[i]);
         between = ", ";
     }
 }
@@ -176,22 +180,23 @@ bool words_of(const char *line, const char *who, bool all, char words[WORDS_LINE
     struct words_pairs pairs;
     struct out out = {words, 0};
     words[0] = '\0';
-    if (!split(line, &pairs))
+    if (!up_words_split(line, &pairs))
         return false;
-    const char *level = value_of(&pairs, "level"), *message = value_of(&pairs, "msg");
+    const char *level = up_words_value_of(&pairs, "level"),
+               *message = up_words_value_of(&pairs, "msg");
     bool is_bad = strcmp(level, "warn") == 0 || strcmp(level, "error") == 0;
     if (strcmp(message, "request done") == 0) {
-        put_request(&pairs, &out);
+        up_words_put_request(&pairs, &out);
         return true;
     }
     if (strcmp(message, "worker joined") == 0 && !all) {
-        put_words(&out, "%s serves", value_of(&pairs, "name"));
+        up_words_put_words(&out, "%s serves", up_words_value_of(&pairs, "name"));
         return true;
     }
     if (!is_bad && !all)
         return true;
     if (is_bad)
-        put_words(&out, "%s: ", strcmp(level, "warn") == 0 ? "warning" : "error");
-    put_any(&pairs, who, &out);
+        up_words_put_words(&out, "%s: ", strcmp(level, "warn") == 0 ? "warning" : "error");
+    up_words_put_any(&pairs, who, &out);
     return true;
 }
