@@ -14,7 +14,7 @@
 
 struct buf {
     char *
-        data; /* owned, nobody else frees it; NUL-terminated once anything was appended; NULL when empty */
+        data; /* owned, no other code frees it; NUL-terminated once anything was appended; NULL when empty */
     size_t n; /* bytes, without the NUL */
     size_t size;
     size_t limit; /* 0: none */

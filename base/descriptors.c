@@ -5,7 +5,7 @@
 enum status descriptors_need(unsigned n_needed, struct error *error) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-        return STATUS_OK; /* whoever opens too many will say so */
+        return STATUS_OK; /* the call that opens one too many reports it */
     if (limit.rlim_cur < limit.rlim_max) {
         struct rlimit raised = {.rlim_cur = limit.rlim_max, .rlim_max = limit.rlim_max};
         if (setrlimit(RLIMIT_NOFILE, &raised) == 0)

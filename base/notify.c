@@ -27,7 +27,7 @@ void notify_send(const char *text) {
     struct timeval wait = {.tv_usec = WAIT_US};
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof wait);
     socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path));
-    /* Nobody listening is no reason to stop serving. */
+    /* A service manager that does not listen is no reason to stop serving. */
     (void)!sendto(fd, text, strlen(text), MSG_NOSIGNAL, (struct sockaddr *)&address, size);
     close(fd);
 }

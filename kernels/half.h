@@ -1,6 +1,6 @@
 /* kernels/half.h: 16-bit floats to float32 and back, in integers only.
  *
- * The same bits with or without F16C and whatever MXCSR says about denormals, so that the scalar
+ * The same bits with or without F16C, and under any MXCSR for denormals, so that the scalar
  * path, the loaders and the vector paths agree. Rounding is to nearest, ties to even. NaNs stay
  * NaNs (quiet, payload cut). Formats: IEEE 754 binary16; bfloat16 is the upper half of binary32. */
 #pragma once

@@ -10,8 +10,8 @@
  * ids that an operation takes are such memory, but for the arrays of struct weight, of sample_params
  * and of sample_result. An operation may still run when it returns; get() and step_end() wait.
  *
- * Numbers: every CPU path gives the same bits (memcmp) for a row whatever other rows stand beside
- * it and whatever the number of threads. The rules are in docs/architecture/numerics.md.
+ * Numbers: every CPU path gives the same bits (memcmp) for a row, with any other rows beside
+ * it and any number of threads. The rules are in docs/architecture/numerics.md.
  *
  * Tensors are row-major float32 unless said otherwise. T: tokens in the step. B: sequences in the
  * step. V: vocabulary. */
@@ -345,7 +345,7 @@ struct kernels {
      * none of them computes, in one of two ways. By `all` (n_ranks, by rank, of this process) devices read each other's
      * memory. By an `id`, which group_id() of one of them made for this once, a library (NCCL) brings the numbers of each to the
      * others; then all call at the same time, each in a thread, and wait for each other. n_ranks 0: it leaves them again, and so it
-     * does at its end. STATUS_UNSUPPORTED, STATUS_CLOSED (some did not come in time), with the reason: the context has met nobody.
+     * does at its end. STATUS_UNSUPPORTED, STATUS_CLOSED (some did not come in time), with the reason: the context has met no rank.
      * sum(): x (n) becomes the sum of all ranks' x, in their order. gather(): columns [column_begin, column_begin + n_columns) of
      * out (n_rows, out_stride) on rank 0 become this rank's part (n_rows, n_columns); out is NULL on the others. All ranks call
      * the same in the same order; a rank that asks for something else, or does not come in time, is a failure of the
@@ -361,7 +361,7 @@ struct kernels {
                    size_t n_rows, size_t column_begin, size_t n_columns);
 
     /* x (n), which all ranks have, becomes x + r(r(part of rank 0) + r(part of rank 1) + ...): sums in float32, in the order of ranks,
-     * r(y) the bfloat16 that is nearest to y, the even one of two. The same bits at every n and in whichever way the ranks have met.
+     * r(y) the bfloat16 that is nearest to y, the even one of two. The same bits at every n, and in each way in which the ranks can meet.
      * `part` (n) is other memory than x, and means nothing afterwards. NULL where what ranks add to x is not rounded on its way to
      * the others, but goes by sum(). It is part of the row's numerics: who adds up on the host, where the ranks have not met, rounds
      * too. */

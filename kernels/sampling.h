@@ -63,7 +63,7 @@ EVERYWHERE bool sampling_is_filtered(const struct sample_params *params) {
 }
 
 /* Which of the best tokens are kept. A weight is the token's probability over the best one's; `total`
- * is the sum of the weights of all, or of the best top_k, and may be 0 where nobody wants it. */
+ * is the sum of the weights of all, or of the best top_k, and may be 0 where sampling_wants_total() is false. */
 
 EVERYWHERE bool sampling_wants_total(const struct sample_params *params) {
     return params->top_p < 1.0f;

@@ -60,7 +60,7 @@ void model_close(struct model *model);
 /* Logs each remark as a warning: for the shell of a daemon, once after opening. */
 void model_log_remarks(const struct model *model);
 
-/* Opens the tokenizer alone, of whatever model_open() takes, or of a folder that has nothing else; cut
+/* Opens the tokenizer alone, of all that model_open() takes, or of a folder that has nothing else; cut
  * to the rows of a model that lies there (tokenizer_limit()). Errors as tokenizer_open_path()'s. */
 NODISCARD enum status model_open_tokenizer(const char *path, struct tokenizer **tokenizer,
                                            struct error *error);

@@ -1,4 +1,4 @@
-/* What a folder's JSON files say that nobody reads: each member of each is looked up
+/* What a folder's JSON files say that no reader takes: each member of each is looked up
  * (members/members.h). */
 #include "base/file.h"
 #include "base/json/json_text.h"

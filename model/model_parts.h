@@ -19,7 +19,7 @@ void model_add_stops(struct model *model);
 struct config_hub;
 
 /* Looks at every member of config.json and what says how to quantize and to sample: remarks on what
- * nobody reads. STATUS_UNSUPPORTED with name and value for what config.json wants and is not served. */
+ * no reader takes. STATUS_UNSUPPORTED with name and value for what config.json wants and is not served. */
 NODISCARD enum status model_look_at_config(const struct config_hub *hub, struct remarks *remarks,
                                            struct error *error);
 

@@ -1,4 +1,4 @@
-/* model/tensor.h: a tensor of a checkpoint, whatever file it lies in. Plain data,
+/* model/tensor.h: a tensor of a checkpoint, in any format of file. Plain data,
  * read-only. */
 #pragma once
 

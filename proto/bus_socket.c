@@ -125,7 +125,7 @@ static enum status bus_socket_bind_failed(const char *endpoint, int number, stru
 }
 
 static enum status bus_socket_bind_private(void *zmq, const char *endpoint, struct error *error) {
-    /* libzmq gives the socket file whatever the umask leaves. */
+    /* libzmq makes the socket file with the mode that the umask leaves. */
     mode_t before = umask(0177);
     int result = zmq_bind(zmq, endpoint);
     if (result != 0 && zmq_errno() == ENODEV && bus_socket_set_int(zmq, ZMQ_IPV6, 1))

@@ -429,7 +429,7 @@ static void router_close_all(struct router_program *program) {
     loop_free(serving->loop);
 }
 
-/* Whoever started us learns the address, because the port may have been 0. */
+/* The program that started us learns the address, because the port may have been 0. */
 static void router_tell_ready(const struct router_program *program) {
     char text[512], pair[ADDRESS_TEXT_MAX], port[8];
     struct address at = {.host = ""};

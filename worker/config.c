@@ -228,7 +228,7 @@ static void worker_config_check_all(const struct config *config, struct buf *err
 }
 
 /* The endpoint with "-kv" behind it, or any other port of the same address. Routers and workers are
- * told, so nobody needs to know it beforehand. Answers "" where the endpoint is neither. */
+ * told, so it need not be known beforehand. Answers "" where the endpoint is neither. */
 static const char *worker_config_kv_endpoint_beside(struct config *config, const char *endpoint) {
     char *text = config->kv_endpoint_text;
     size_t size = sizeof config->kv_endpoint_text;

@@ -28,7 +28,7 @@ struct loading {
     uint64_t began_ns;
     uint64_t said_ns; /* 0: not yet */
     uint64_t n_seen;  /* bytes that were packed then */
-    uint64_t n_told;  /* bytes that whoever started us knows of */
+    uint64_t n_told;  /* bytes that the program that started us knows of */
     int end_fd;
     pthread_t thread;
 };
@@ -55,7 +55,7 @@ static void loading_say(struct loading *loading, enum log_level level, const cha
              seconds > 0 ? (double)progress.n_packed / 1e6 / seconds : 0);
 }
 
-/* Nobody has a session with us yet: what is not about our announcements is from who knows. */
+/* No router has a session with us yet: what is not about our announcements is from an unknown sender. */
 static void loading_take_event(void *context, const struct bus_event *event) {
     (void)links_took(context, event);
 }
@@ -77,7 +77,7 @@ static void loading_look(struct loading *loading, uint64_t now_ns) {
     if (progress.n_bytes > 0 && loading->said_ns == 0)
         loading_say(loading, LOG_INFO, "loading the model", now_ns);
     else if (progress.n_bytes > 0 && now_ns - loading->said_ns >= SAY_NS)
-        /* Whoever hears STATUS has it from there. */
+        /* A service manager that hears STATUS has it from there. */
         loading_say(loading, notify_is_on() ? LOG_DEBUG : LOG_INFO, "still loading", now_ns);
     if (!loading->links || now_ns - loading->began_ns < ANNOUNCE_AFTER_NS)
         return;

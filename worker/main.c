@@ -29,7 +29,7 @@
 #define FILES_PER_NAME   (4 * FILES_PER_ROUTER + 8) /* a few routers behind it, and who is asked */
 
 static atomic_uint n_stops;  /* how often somebody asked us to end */
-static atomic_bool starting; /* nobody has anything from us yet */
+static atomic_bool starting; /* nothing has been sent yet */
 static int wake_fd = -1;
 
 static void worker_on_stop(int signal) {

@@ -26,7 +26,7 @@ static uint32_t min_of(uint64_t a, uint32_t b) {
     return a < b ? (uint32_t)a : b;
 }
 
-/* Chunks hold the whole model's heads, whatever the tensor-parallel size. */
+/* Chunks hold the whole model's heads, at any tensor-parallel size. */
 static void worker_memory_set_chunks(struct worker_sizes *sizes, const struct family_facts *facts) {
     uint32_t block_bytes = (uint32_t)forward_block_bytes(facts);
     /* About 256 tokens of a group of layers in one chunk, so that a prompt's groups overlap with
@@ -193,7 +193,7 @@ static enum status worker_memory_bytes_of_plan(const struct config *config,
                                                struct worker_sizes *sizes, uint64_t *n_bytes,
                                                struct error *error) {
     if (sizes->available_bytes == 0 &&
-        !config->device[0]) /* nobody asked: --kv-blocks says how many */
+        !config->device[0]) /* not asked for: --kv-blocks says how many */
         TRY(worker_memory_look(config, model, &sizes->available_bytes, error));
     *n_bytes = config->device[0] ? planned : sizes->available_bytes;
     return STATUS_OK;

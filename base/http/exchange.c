@@ -51,7 +51,7 @@ void exchanges_free(struct exchanges *all) {
 }
 
 /* A place that is kept for probes is never held by one that has not come whole: who probes now goes
- * before whoever does not end his. */
+ * before those that have not ended theirs. */
 static bool exchanges_free_probe_place(struct exchanges *all) {
     if (all->n_of[EXCHANGE_PROBE] < all->bounds.n_probes_max)
         return true;

@@ -1,4 +1,4 @@
-/* base/http/exchange.h: one request and its reply, whatever the transport (HTTP/1.1, HTTP/2).
+/* base/http/exchange.h: one request and its reply, over HTTP/1.1 or HTTP/2.
  *
  * What a handler sees. It keeps the id, never the pointer: the client may leave at any time, and
  * then the id finds nothing and every call on it answers STATUS_NOT_FOUND. Loop's
@@ -176,7 +176,7 @@ void exchanges_remove(struct exchanges *all, struct exchange *exchange); /* id b
  * any more. Nothing for one without an id. */
 void exchanges_lose(struct exchanges *all, struct exchange *exchange);
 
-/* Its reply streams, and nobody sees the request any more: its memory may go, its share of the budget
+/* Its reply streams, and no code reads the request any more: its memory may go, its share of the budget
  * is given back. */
 void exchanges_forget_request(struct exchanges *all, struct exchange *exchange);
 

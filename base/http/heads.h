@@ -1,6 +1,6 @@
 /* base/http/heads.h: how much of heads is decoded in a turn of the loop, of one client and of all.
  *
- * HPACK makes 32 KiB of a head of some ten bytes, and nobody is known before his head's end. So it is
+ * HPACK makes 32 KiB of a head of some ten bytes, and no client is known before its head's end. So it is
  * the decoded bytes that are counted. A client that has brought its share in this turn rests, and so do
  * all once they have brought what a turn has. Who rests is read on in a later turn, in the order in
  * which they were served last. Loop's thread only. */
@@ -33,7 +33,7 @@ struct heads_client {
 };
 
 void heads_init(struct heads *heads, struct loop *loop, size_t share_max, size_t turn_max);
-void heads_fini(struct heads *heads); /* nobody rests any more */
+void heads_fini(struct heads *heads); /* no client rests any more */
 
 /* `read_on` is called in a later turn than that of heads_rest(), outside of all others' callbacks. */
 void heads_client_init(struct heads_client *client, void (*read_on)(struct heads_client *client));

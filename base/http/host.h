@@ -16,7 +16,7 @@
 struct connection;
 struct loop;
 
-/* A stream may have so much output waiting, whatever that of all comes to: what is written within a
+/* A stream may have so much output waiting, apart from the bound for all: what is written within a
  * turn of the loop is not refused. */
 #define STREAM_FREE_BYTES 4096u
 
@@ -59,7 +59,7 @@ extern const char host_output_is_full[];
 /* Was since_ns more than limit_ns before now_ns? */
 bool host_passed(uint64_t now_ns, uint64_t since_ns, uint64_t limit_ns);
 
-/* A body has a bound in all, one for each pause, and a rate, so that nobody holds memory by sending
+/* A body has a bound in all, one for each pause, and a rate, so that no client holds memory by sending
  * a byte now and then: it began at began_ns, its last byte came at since_ns, n_seen have come. */
 bool host_body_is_late(const struct connection_host *host, uint64_t now_ns, uint64_t began_ns,
                        uint64_t since_ns, uint64_t n_seen);

@@ -236,7 +236,7 @@ static void http1_note_request_id(struct http1_connection *http1) {
 static const struct exchange_ops ops = {http1_exch_reply, http1_exch_begin, http1_exch_write,
                                         http1_exch_end,   http1_exch_abort, http1_exch_pending};
 
-/* Answers in the parser's name, then closes: after a broken request nobody knows where the next
+/* Answers in the parser's name, then closes: after a broken request it is not known where the next
  * one begins. */
 static void http1_connection_refuse(struct http1_connection *http1, unsigned status,
                                     const char *reason) {
@@ -252,7 +252,7 @@ static void http1_connection_refuse(struct http1_connection *http1, unsigned sta
     connection_linger(http1->connection);
 }
 
-/* The head is complete: whoever has no business here is refused before a byte of a body is kept. */
+/* The head is complete: a client without business here is refused before a byte of a body is kept. */
 static void http1_connection_begin(struct http1_connection *http1) {
     struct connection_host *host = http1->host;
     struct http1 *parser = &http1->parser;
@@ -345,7 +345,7 @@ static void http1_read_next(struct http1_connection *http1) {
     http1_connection_enter(http1, STATE_READING);
 }
 
-/* While all drains: nobody waits for an answer here. On a connection that is new its first bytes are
+/* While all drains: no client waits for an answer here. On a connection that is new its first bytes are
  * on their way. */
 static void http1_end_if_drained(struct http1_connection *http1) {
     const struct connection_host *host = http1->host;

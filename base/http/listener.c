@@ -94,7 +94,7 @@ static bool listener_evict(struct listener *listener) {
     return false;
 }
 
-/* When the pool is full, who waits for nothing makes room; if nobody does, new clients wait in the
+/* When the pool is full, a client that waits for nothing makes room; if there is none, new clients wait in the
  * kernel's queue. */
 static void listener_make_room(struct listener *listener) {
     tcp_listener_pause(listener->tcp, true);

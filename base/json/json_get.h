@@ -26,7 +26,7 @@ struct json_get {
     struct error *error;  /* filled on failure */
     const char *parent;   /* before a name, with a dot between: "messages[2]"; or NULL */
     const char *file;     /* of a model file: before the name, or "" where the caller puts it.
-                             NULL: a request; names stand in backquotes, values are not shown */
+                             NULL: a request; names are in backquotes, values are not shown */
     enum status wrong;    /* for what is missing or not as expected; 0: STATUS_INVALID */
 };
 

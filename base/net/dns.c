@@ -172,7 +172,7 @@ static bool dns_is_done(const struct dns *dns) {
     return true;
 }
 
-/* An address as a name has no address of the other kind, and nobody is asked. */
+/* An address as a name has no address of the other kind, and no server is asked. */
 static bool dns_is_other_kind(const char *text, int family) {
     unsigned char bytes[sizeof(struct in6_addr)];
     return inet_pton(family == AF_INET ? AF_INET6 : AF_INET, text, bytes) == 1;

@@ -33,7 +33,7 @@ struct tcp_listener {
     bool exhausted; /* by us, until the timer fires */
     uint64_t n_exhausted;
     tcp_accept_fn *fn;
-    bool (*exhausted_fn)(void *user); /* NULL: nobody is told */
+    bool (*exhausted_fn)(void *user); /* NULL: not told */
     void *user;
 };
 

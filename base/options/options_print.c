@@ -19,7 +19,7 @@ void options_put_help(const struct option_spec *option, struct buf *out) {
     }
 }
 
-/* The first of the sections that the option may stand in is where it is printed. */
+/* An option is printed in the first of the sections that may have it. */
 static bool option_is_printed_in(const struct option_spec *option, const char *section) {
     size_t n = option->sections ? strcspn(option->sections, " ") : 0;
     return n > 0 && strlen(section) == n && memcmp(option->sections, section, n) == 0;

@@ -1,4 +1,4 @@
-/* kernels/cpu/gate.c: what stands between the matrices of a feed-forward layer: silu(gate) * up, a
+/* kernels/cpu/gate.c: what is computed between the matrices of a feed-forward layer: silu(gate) * up, a
  * gated sum, and which experts a token goes to. */
 #include "kernels/cpu/cpu.h"
 

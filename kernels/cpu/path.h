@@ -17,7 +17,7 @@
  *        blocks. With a group of 16 each block has two times 16 scales, one for each half.
  *   F32, F16: k times 16 lanes. BF16: k_stored / 2 times 16 pairs of neighbouring inputs.
  *
- * Quantized activations stand in tiles of `tile_rows` rows (the last one may have fewer, R): for
+ * Quantized activations lie in tiles of `tile_rows` rows (the last one may have fewer, R): for
  * each group R x 32 int8, then R float scales, R floats scale * sum, R int32 -128 * sum, and R
  * int32 -128 * the sum of the first half. Activations of two terms are two rows of a tile: its
  * first half are the first terms, its second what each of them leaves (numbers_rest). So both
@@ -55,7 +55,7 @@ static inline uint32_t panel_stride(const struct weight *weight) {
     return weight->group < GROUP ? 1 : weight->group / GROUP;
 }
 
-/* Where a block's numbers stand, in bytes from the panel's begin. The halves' second scales stand
+/* Where a block's numbers begin, in bytes from the panel's begin. The halves' second scales lie
  * PANEL_FLOATS behind the first. */
 struct panel_place {
     size_t values;

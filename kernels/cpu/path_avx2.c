@@ -89,7 +89,7 @@ VEC_INLINE void rescale(__m256 f[ROWS], __m256 scale, const float *act_scales,
                                _mm256_cvtepi32_ps(dots[r]), f[r]);
 }
 
-/* Where half a panel's numbers stand. */
+/* Where half a panel's numbers begin. */
 struct half_place {
     const uint8_t *values;
     const uint8_t *scales;

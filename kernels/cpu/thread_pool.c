@@ -171,7 +171,7 @@ void thread_pool_run(struct thread_pool *pool, uint32_t n_items, thread_pool_fun
         return;
     }
     uint64_t job = (atomic_load(&pool->ticket) >> 32) + 1;
-    /* No item of the job before is open, so nobody reads these now. */
+    /* No item of the job before is open, so no thread reads these now. */
     pool->function = function;
     pool->arg = arg;
     atomic_store(&pool->n_left, n_items);

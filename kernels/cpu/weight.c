@@ -19,7 +19,7 @@ size_t cpu_weight_size(const struct weight_source *source, struct error *error) 
     return n_bytes;
 }
 
-/* Where block b of a panel stands. */
+/* Where block b of a panel begins. */
 static struct panel_place cpu_weight_place_of(const struct weight *weight, uint32_t b) {
     struct panel_form form = panel_form(weight);
     uint32_t stride = panel_stride(weight);

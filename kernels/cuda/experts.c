@@ -37,7 +37,7 @@ void cuda_moe_route(struct kernels_ctx *ctx, uint32_t *ids, float *weights, cons
                                                            .normalise = normalise});
 }
 
-/* Whether the same kernel takes both: their numbers are stored alike, whatever their inputs. */
+/* Whether the same kernel takes both: their numbers are stored alike; their inputs may differ. */
 static bool cuda_experts_are_alike(const struct gpu_matrix *a, const struct gpu_matrix *b) {
     return a->format == b->format && a->n == b->n && a->wide == b->wide && a->zeros == b->zeros &&
            a->groups_per_scale == b->groups_per_scale && !a->mins == !b->mins;
@@ -99,7 +99,7 @@ struct expert_product {
     struct cuda_experts experts;  /* their list may grow behind */
     struct gpu_matrix shape;
     uint32_t n_experts;
-    bool in_groups; /* on tensor cores: the pairs of each expert stand together */
+    bool in_groups; /* on tensor cores: the pairs of each expert lie together */
     const float *x;
     uint32_t share; /* pairs that read one row of x */
     float *out;     /* (pairs, out_stride) */

@@ -1,6 +1,6 @@
 /* kernels/cuda/launch.h: the kernels of the backend as the host sees them: one function each, that puts work into a
  * stream, and the plain structs that travel as a kernel's arguments. All pointers are memory of the
- * device. The table stands twice where both are built: for the GPU and for the emulator.
+ * device. The table is there twice where both are built: for the GPU and for the emulator.
  *
  * A matrix of integers lies so that one layout serves vectors and tensor cores: group g of 32 inputs
  * of output n is 16 bytes at (g * n_padded + n) * 16. Word t of them has in its byte i the weights of

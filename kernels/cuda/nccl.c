@@ -23,7 +23,7 @@ struct nccl_group {
     uint32_t n_ranks;
     uint64_t wait_ns;
 
-    pthread_mutex_t lock; /* whatever is asked of NCCL is asked under it */
+    pthread_mutex_t lock; /* every call of NCCL is made under it */
     ncclComm_t comm;      /* NULL: the watcher aborts it */
     char failure[300];    /* under lock, until has_failed */
     atomic_bool has_failed;
@@ -108,7 +108,7 @@ static void *nccl_watch(void *arg) {
     ncclComm_t comm = group->comm;
     group->comm = NULL;
     pthread_mutex_unlock(&group->lock);
-    /* It waits for no rank, but for graphs of the group that still live: nobody waits for it who is to free them. */
+    /* It waits for no rank, but for graphs of the group that still live: a thread that is to free them does not wait for it. */
     (void)group->library->CommAbort(comm);
     return NULL;
 }

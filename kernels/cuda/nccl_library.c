@@ -50,7 +50,7 @@ static enum status nccl_library_load_once(const char *name, struct error *error)
         return error_set(error, STATUS_UNSUPPORTED,
                          "no NCCL works with these devices: TANDEM_NCCL names none");
     (void)setenv("NCCL_SOCKET_IFNAME", "lo",
-                 0); /* all ranks are here: nobody else is to come to its sockets */
+                 0); /* all ranks are here: no other process may come to its sockets */
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!handle)
         return error_set(error, STATUS_UNSUPPORTED, "NCCL cannot be loaded: %s", dlerror());

@@ -11,7 +11,7 @@
 #define NCCL_TEXT(number)    NCCL_TEXT_OF(number)
 #define NCCL_LEAST_TEXT      NCCL_TEXT(NCCL_LEAST_MAJOR) "." NCCL_TEXT(NCCL_LEAST_MINOR)
 
-/* Up to 2.8 the major number stands a digit further right. */
+/* Up to 2.8 the major number is a digit further right. */
 static inline int nccl_major(int version) {
     return version / (version < 10000 ? 1000 : 10000);
 }

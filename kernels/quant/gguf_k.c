@@ -14,7 +14,7 @@ extern const struct quant_format quant_q6_k;
 
 #define BLOCK 256
 
-/* Scale and minimum of group g: 6 bits each; the upper two bits of the last four stand above the
+/* Scale and minimum of group g: 6 bits each; the upper two bits of the last four lie above the
  * first four's. */
 static void gguf_k_scale_and_min(const uint8_t *bytes, uint32_t g, uint32_t *scale, uint32_t *min) {
     if (g < 4) {

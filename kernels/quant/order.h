@@ -10,7 +10,7 @@ struct order {
     uint32_t *inputs;  /* owned (k_stored): the cut's input, from 0, or WEIGHT_NO_INPUT */
     uint32_t k_stored; /* a multiple of 32 */
     uint32_t group; /* neighbours that share a scale: a multiple of 32; the last may have fewer */
-    bool is_sorted; /* by group; else the inputs stand in their own order */
+    bool is_sorted; /* by group; else the inputs keep their own order */
 };
 
 /* Whole groups of 32 that hold n inputs, as inputs. */

@@ -2,7 +2,7 @@
  * chosen that keeps all its parts exactly, and where each row comes from.
  *
  * Integers of 4 bits merge with integers of 4 bits, of 8 with those of 8, floats with floats (as
- * F32 when they differ); the scales then stand at the largest stride that fits all parts, as
+ * F32 when they differ); the scales then lie at the largest stride that fits all parts, as
  * float32 if one of them wants that. Load time only; allocates. */
 #pragma once
 
@@ -34,7 +34,7 @@ NODISCARD enum status pack_plan_init(struct pack_plan *plan, const struct weight
                                      struct error *error);
 void pack_plan_fini(struct pack_plan *plan); /* fine on a zeroed one */
 
-/* Bytes of the order, which stands behind the packed numbers; a backend copies it there. */
+/* Bytes of the order, which lies behind the packed numbers; a backend copies it there. */
 static inline size_t pack_order_bytes(const struct pack_plan *plan) {
     return plan->order.inputs ? plan->order.k_stored * sizeof(uint32_t) : 0;
 }

@@ -11,7 +11,7 @@
  *   awq: values int32 (k, n / 8), zeros int32 (k / group, n / 8), scales (k / group, n): AutoAWQ's
  *     "gemm" layout.
  *   gptq4, gptq8 (format v1: zeros less one), gptq4_v2, gptq8_v2, and gptq4_sym, gptq8_sym, where
- *     zeros are 8 or 128 whatever the fields hold, with P = 8 or 4 values a word:
+ *     zeros are 8 or 128 and the fields are not read, with P = 8 or 4 values a word:
  *     values int32 (k / P, n), zeros int32 (groups, n / P), scales (groups, n), group_of int32 (k)
  *     or NULL. groups = k / group, rounded up.
  *   Scales of awq and gptq are binary16, or bfloat16 or float32 (scale_kind), which are rounded to

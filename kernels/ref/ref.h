@@ -2,7 +2,7 @@
  *
  * Every operation in plain slow C, one thread, no blocking: what the other backends are compared
  * with, bit by bit. It keeps matrices row-major: floats (n, k_stored) made float32, or integers as
- * struct ref_group (n, k_stored / 32), whatever the stride of their scales. */
+ * struct ref_group (n, k_stored / 32), at any stride of their scales. */
 #pragma once
 
 #include "kernels/kernels.h"

@@ -1,7 +1,7 @@
 /* model/gguf/gguf.h: reads GGUF files, versions 2 and 3 (format: ggml-org/ggml docs/gguf.md).
  *
  * A file is data from a stranger: every length, count, offset and product is checked against the
- * file before it is used, and whatever contradicts itself is refused with one line that says where.
+ * file before it is used, and a contradiction is refused with one line that says where.
  * The file is mapped, not read; keys, texts and tensors point into the mapping. After opening, a
  * struct gguf never changes and any thread may read it. What happens
  * when another process cuts it short: base/file.h.

@@ -194,7 +194,7 @@ static enum status hub_look_inside(struct hub_found *found, struct error *error)
     return status;
 }
 
-/* Where the hub's clients keep what they fetched. False: nobody says where home is. */
+/* Where the hub's clients keep what they fetched. False: the environment does not name a home. */
 static bool hub_cache_folder(char path[PATH_MAX]) {
     static const struct {
         const char *variable, *below;

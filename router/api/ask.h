@@ -1,4 +1,4 @@
-/* router/api/ask.h: what a client asks for, whichever dialect it speaks.
+/* router/api/ask.h: what a client asks for, in any dialect.
  *
  * Made by a dialect's parse(), on the loop's thread or, for long bodies, on one of the text pool's;
  * owned by one thread at a time. The body lives until ask_drop_body(), once the prompts are ids;

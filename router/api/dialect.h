@@ -70,7 +70,7 @@ struct dialect_writer {
     void (*failed)(const struct reply *reply, const struct api_error *error, struct buf *out);
     void (*whole)(const struct reply *reply, const struct reply_choice *choices, uint32_t n,
                   struct buf *out);
-    /* Frees what reply->state owns, whatever became of the call; NULL: nothing. */
+    /* Frees what reply->state owns, however the call ended; NULL: nothing. */
     void (*drop)(void *state);
 };
 
@@ -106,7 +106,7 @@ struct dialect {
     const struct dialect_writer *writer;
 };
 
-/* A row for what is answered at once; more fields may stand behind. */
+/* A row for what is answered at once; more fields may follow. */
 #define DIALECT_ANSWER(label, verb, at, its_form, does, ...)                                       \
     {                                                                                              \
         .name = (label), .method = (verb), .path = (at), .form = &(its_form), .answer = (does),    \

@@ -290,7 +290,7 @@ static unsigned fields_route_of(const struct ask *ask) {
     return ask->only_tokens ? route | FIELD_TOKENIZE : route;
 }
 
-/* Refuses by name what is known but not served on this route, and notes what nobody knows. */
+/* Refuses by name what is known but not served on this route, and notes unknown names. */
 static enum status fields_check_names(const struct json_get *get, unsigned route, struct ask *ask) {
     const char *name;
     json_t *value;

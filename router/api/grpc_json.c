@@ -91,7 +91,7 @@ static enum status grpc_json_put_real(const ProtobufCFieldDescriptor *field, flo
 static enum status grpc_json_put_members(const ProtobufCMessage *message, struct buf *json,
                                          struct error *error);
 
-/* One value of a field, whatever its label. */
+/* One value of a field with any label. */
 static enum status grpc_json_put_value(const ProtobufCFieldDescriptor *field, const void *value,
                                        struct buf *json, struct error *error) {
     switch (field->type) {

@@ -104,7 +104,7 @@ void json_put_logprob(struct buf *out, float value) {
     if (!(value > JSON_PUT_LOGPROB_MIN)) /* NaN too */
         value = JSON_PUT_LOGPROB_MIN;
     if (value > 0)
-        value = 0; /* rounding; a probability above one helps nobody */
+        value = 0; /* rounding: a probability is at most one */
     char text[32];
     int n = snprintf(text, sizeof text, "%.9g", (double)value);
     buf_append(out, text, (size_t)n);

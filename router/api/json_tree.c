@@ -18,7 +18,7 @@
 #define OBJECT_COST 200u /* json_object_t and its first eight buckets */
 #define STRING_COST 40u
 #define NUMBER_COST 24u
-#define SLOT_COST   8u /* the pointer of whoever holds the value */
+#define SLOT_COST   8u /* the pointer of the object or list that holds the value */
 
 struct slab {
     struct slab *older, *newer;

@@ -123,7 +123,7 @@ static bool openapi_is_same_path(const struct dialect *dialect, const struct dia
     return openapi_is_shown(other) && strcmp(dialect->path, other->path) == 0;
 }
 
-/* A path stands once, with all of its methods. */
+/* A path is there once, with all of its methods. */
 static void openapi_put_path(const struct openapi_of *of, unsigned n, struct buf *out) {
     const struct dialect *dialect = of->nth(n), *other;
     const char *rest = openapi_about_of(dialect)->rest;

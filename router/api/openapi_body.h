@@ -12,7 +12,7 @@ struct openapi_of;
 /* A text of SCHEMA() as compact JSON. */
 void openapi_put_schema(const char *text, struct buf *out);
 
-/* The members of an object that say: as this schema, or null where that is as good as nothing. A comma stands behind. */
+/* The members of an object that say: as this schema, or null where that is as good as nothing. A comma follows. */
 void openapi_put_nullable(const char *schema, bool may_be_null, struct buf *out);
 
 /* The schema of a request's body. */

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A name stands in JSON as it is. */
+/* A name is written into JSON as it is. */
 static bool tools_is_name(struct span name) {
     for (size_t i = 0; i < name.n; i++) {
         char c = name.bytes[i];

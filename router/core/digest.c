@@ -24,7 +24,7 @@ static void digest_disown(struct router *router, struct slot *slot, const struct
 }
 
 /* What grows at its worker while an attempt in this state gets nearer to its next token. One that
- * is queued waits for others: whatever is computed or handed over there. */
+ * is queued waits for others, whether they are computed or handed over there. */
 static uint64_t digest_work_for(const struct load *load, enum sequence_state state) {
     switch (state) {
     case SEQUENCE_WAITING:

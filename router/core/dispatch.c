@@ -96,7 +96,7 @@ static void dispatch_ask_for_blocks(struct router *router, struct request *req) 
     fleet_send(router, slot, &message);
     dispatch_sent(router, &req->decode);
     if (slot->busy_ns > 0) {
-        /* It refused a moment ago: the first in the queue asks alone, and nobody slips past it
+        /* It refused a moment ago: the first in the queue asks alone, and no other slips past it
          * meanwhile. */
         slot->probing = true;
         slot->busy_until_ns = router->now_ns + PROBE_NS;

@@ -145,7 +145,7 @@ static uint32_t place_uncached_tokens(const struct router *router, const struct 
     return cached_tokens < n_tokens ? n_tokens - (uint32_t)cached_tokens : 0;
 }
 
-/* Nobody could ever take it as things are: wait for a worker to come, or give up. */
+/* No worker could ever take it as things are: wait for a worker to come, or give up. */
 static enum turn place_nobody_fits(struct router *router, struct request *req, bool closed) {
     if (router->fleet.n_ready == 0) {
         note_waits(router, req, "no_worker");
@@ -222,12 +222,12 @@ static uint32_t place_find_partner(struct router *router, const struct request *
 enum { RANK_DECODES, RANK_YIELDS, RANK_NO_BLOCKS };
 
 struct found {
-    uint32_t slot;  /* SLOT_NONE: nobody */
+    uint32_t slot;  /* SLOT_NONE: no worker */
     bool is_full;   /* some could take it, if there were room */
     bool is_closed; /* some are kept for the request that runs alone */
 };
 
-/* Where it decodes: roles are preferences, and yield where nobody of the right one is left, or has
+/* Where it decodes: roles are preferences, and yield where no worker of the right one is left, or has
  * blocks. */
 static struct found place_find_decode(struct router *router, struct request *req,
                                       struct fits fits) {

@@ -107,7 +107,7 @@ static void router_conclude(struct router *router) {
     router_advance_ending(router);
 }
 
-/* The same, and whoever can go now goes. */
+/* The same, then advances the queue: some requests can go now. */
 static void router_advance_queue(struct router *router) {
     router_conclude(router);
     while (router->queue_due) {

@@ -25,7 +25,7 @@ NODISCARD enum status counter_new(const struct counter_spec *spec, struct counte
 void counter_free(struct counter *counter); /* NULL is fine */
 
 /* Tokens of a text, the same constant more for every text (a begin of sequence, a chat's format).
- * False: nobody counts them. */
+ * False: they are not counted. */
 bool counter_text(struct counter *counter, struct span text, uint32_t *n_tokens);
 
 /* Tokens of a whole prompt in the form that is measured, by the server's usage. False: no usage. */

@@ -12,7 +12,7 @@ void lengths_fini(struct lengths *lengths) {
     *lengths = (struct lengths){0};
 }
 
-/* What `text` costs behind the first word. False: nobody counts. */
+/* What `text` costs behind the first word. False: it is not counted. */
 static bool bench_lengths_cost_of(struct counter *counter, const char *text, uint32_t n_first,
                                   uint32_t *n_tokens) {
     struct buf both;
@@ -80,7 +80,7 @@ static char *bench_lengths_next_piece(const char **text) {
 }
 
 /* Pieces of the texts, a run of them from each that is reached, until as many are made as may be
- * counted. Nobody counts: a word counts as a token. */
+ * counted. Without a counter a word counts as a token. */
 static enum status bench_lengths_learn_pieces(char *const *texts, uint32_t n_texts,
                                               struct counter *counter, uint32_t n_first,
                                               struct lengths *lengths) {

@@ -182,7 +182,7 @@ static void bench_options_read_source(const struct args_given *given) {
                given->text);
 }
 
-/* Whoever gives texts wants prompts of them. */
+/* Texts are given to make prompts of them. */
 static void bench_options_read_texts(const struct args_given *given) {
     struct bench_options *bench = given->into;
     bench->source = SOURCE_TEXTS;

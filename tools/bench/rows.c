@@ -70,7 +70,7 @@ static enum status bench_rows_open_outputs(const struct rows_options *options,
     return STATUS_OK;
 }
 
-/* Each whatever comes of the others; answers the exit code. Without any, or where one failed, the table is printed. */
+/* Each, also where others fail; answers the exit code. Without any, or where one failed, the table is printed. */
 static int bench_rows_write_all(struct output outputs[N_KINDS], const struct all *all) {
     int code = EXIT_SUCCESS;
     bool is_said = false;

@@ -189,7 +189,7 @@ static double bench_session_sum_of(const char *text, const char *name) {
 }
 
 /* Requests that the servers put back for lack of KV blocks since they began, all together, as vLLM
- * and our router count them; 0 where nobody counts. */
+ * and our router count them; 0 where they are not counted. */
 static uint64_t bench_session_count_preempted(const struct session *session) {
     const struct bench_options *options = session->options;
     const struct http_ask ask = {"GET", "/metrics", .api_key = options->api_key};

@@ -93,7 +93,7 @@ int session_run(const struct bench_options *options,
 NODISCARD enum status session_level(struct session *session, struct level_spec *spec,
                                     struct level *level, struct error *error);
 
-/* Prints the table and writes the files that were asked for, each whatever comes of the others. STATUS_CORRUPT when no request of any
+/* Prints the table and writes the files that were asked for, each, also where others fail. STATUS_CORRUPT when no request of any
  * row was completed: `error` says what the first failure was. */
 NODISCARD enum status session_report(struct session *session, struct table_set *set,
                                      struct error *error);

@@ -243,7 +243,7 @@ static void bench_grpc_send(struct wire_link *link, const char *body, size_t n) 
 }
 
 static void bench_grpc_cancel(struct wire_link *link) {
-    link->n_messages++; /* whoever is telling one's events stops */
+    link->n_messages++; /* a walk over one's events stops */
     grpc_client_abort(link->client);
 }
 

@@ -105,7 +105,7 @@ void cell_run(struct cell *cell, uint64_t until_ns);
 /* A prompt of ids drawn from `serial`: equal ones are equal prompts. */
 struct cell_ask {
     uint32_t n_prompt;
-    uint32_t n_output; /* tokens that are generated, whatever they are */
+    uint32_t n_output; /* tokens that are generated */
     uint64_t serial;
 };
 

@@ -15,7 +15,7 @@ struct cell_event {
     uint64_t at_ns;
     uint64_t serial;
     unsigned type;
-    uint32_t node; /* whom it is for; CELL_NO_NODE: nobody's */
+    uint32_t node; /* the node that it is for, or CELL_NO_NODE */
     uint32_t a;
     uint32_t b;
     uint64_t c;

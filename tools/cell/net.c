@@ -179,7 +179,7 @@ enum status net_send(struct net *net, uint32_t i, uint32_t end, const struct mes
                      uint32_t hwm, uint64_t n_bytes) {
     struct conn *conn = &net->conns[i];
     if (!conn->alive)
-        return conn->closed[end] ? STATUS_CLOSED : STATUS_OK; /* nobody knows yet: it is lost */
+        return conn->closed[end] ? STATUS_CLOSED : STATUS_OK; /* not known yet: it is lost */
     if (conn->n_queued[end] >= hwm)
         return STATUS_BUSY;
     struct message stamped = *message;

@@ -99,7 +99,7 @@ static void tandem_batch_on_body(void *user, const char *bytes, size_t n) {
     buf_append(&asker->answer, bytes, n);
 }
 
-/* Nobody could answer it now: later, unless that has been so for long, or was never otherwise. */
+/* No worker could answer it now: later, unless that has been so for long, or was never otherwise. */
 static void batch_ask_again(struct asker *asker, const struct error *error, int http_status) {
     struct batch_run *batch = asker->batch;
     uint64_t wait_ns = AGAIN_NS_MIN << (asker->n_tries < 4 ? asker->n_tries : 4);

@@ -49,14 +49,14 @@ struct kbench_plan {
     double sums_s, products_s, crossed;
 };
 
-/* Arrays of a step, which lie apart; nobody touches them. */
+/* Arrays of a step, which lie apart; they are never read or written. */
 enum place { X, PART, NORMED, QKV, ATTENDED, INNER, LOGITS, TABLES };
 
 static float *kbench_plan_at(enum place place) {
     return (float *)((uintptr_t)(place + 1) << 40);
 }
 
-/* Fast numerics, those of a step in a row, multiply on tensor cores of 16 bits whatever the weights are. */
+/* Fast numerics, those of a step in a row, multiply on tensor cores of 16 bits with weights of any format. */
 static double kbench_plan_compute_s(const struct kbench_plan *plan) {
     const struct device *gpu = plan->gpu;
     return plan->goes_on ? (plan->floats + plan->ints) / gpu->tensor_ops_s

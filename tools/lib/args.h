@@ -16,7 +16,7 @@ struct args_given {
 
 typedef void args_read_fn(const struct args_given *given);
 
-/* An option, or an argument that has no name: these stand in their order. */
+/* An option, or an argument that has no name: these come in their order. */
 struct args_row {
     const char *name; /* or NULL */
     const char *arg;  /* NULL: a switch */

@@ -267,7 +267,7 @@ static void http_client_send_request(struct http_client *client) {
 
 static void http_client_on_data(void *user, const char *bytes, size_t n) {
     struct http_client *client = user;
-    if (client->phase == PHASE_IDLE) { /* bytes nobody asked for */
+    if (client->phase == PHASE_IDLE) { /* bytes that were not asked for */
         http_client_disconnect(client);
         return;
     }

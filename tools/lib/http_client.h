@@ -25,7 +25,7 @@ struct http_ask {
 
 struct http_events {
     void (*on_body)(void *user, const char *bytes, size_t n); /* status is known by then */
-    /* STATUS_OK: a whole answer came (whatever its HTTP status). Else it broke: error says how. The
+    /* STATUS_OK: a whole answer came (of any HTTP status). Else it broke: error says how. The
      * next request may be started from inside. */
     void (*on_end)(void *user, enum status status, int http_status, const struct error *error);
     void *user;

@@ -30,5 +30,5 @@ void sse_client_fini(struct sse_client *sse);
 void sse_client_reset(struct sse_client *sse); /* a new stream begins */
 
 /* Tells each event that these bytes complete. STATUS_LIMIT or STATUS_NOMEM, also for all that is fed
- * afterwards: an event that is too long has come, and whatever is behind it is not read. */
+ * afterwards: an event that is too long has come, and what follows it is not read. */
 NODISCARD enum status sse_client_feed(struct sse_client *sse, const char *bytes, size_t n);

@@ -1,7 +1,7 @@
 /* tools/lib/terminal.h: notices that a terminal is gone: its window was closed, or the line broke.
  *
  * SIGHUP says so too, but may be ignored, and does not reach every process. A descriptor of a terminal
- * that is gone can always be read and gives nothing: whoever waited for it on a loop would spin, so it is
+ * that is gone can always be read and gives nothing: a loop that waited for it would spin, so it is
  * looked at once a second. */
 #pragma once
 

@@ -58,7 +58,7 @@ struct comm_kind {
                                     const float *part, size_t n_rows, size_t column_begin,
                                     size_t n_columns);
 
-    /* Nobody leaves before all have come. */
+    /* No rank leaves before all have come. */
     NODISCARD enum status (*barrier)(struct comm *comm);
 
     /* Ends the group: every rank's operation, now waiting or later, answers STATUS_CLOSED. Any

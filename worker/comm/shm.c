@@ -192,7 +192,7 @@ static size_t comm_shm_slice_begin(const struct shm *shm, uint32_t rank, size_t 
     return at < n ? at : n;
 }
 
-/* Adds up this rank's slice in place: nobody else reads that part of its place. */
+/* Adds up this rank's slice in place: no other rank reads that part of its place. */
 static void comm_shm_add_up_slice(const struct shm *shm, size_t n) {
     float sum[1024];
     float *own = comm_shm_place_of(shm, shm->head.rank);

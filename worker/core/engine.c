@@ -81,7 +81,7 @@ enum status engine_new(const struct engine_config *config, const struct engine_s
     engine->config = *config;
     engine->budget = config->chunk_tokens;
     engine->sink = *sink;
-    /* Nobody may need more than the whole pool: then the oldest can always go on. */
+    /* No sequence may need more than the whole pool: then the oldest can always go on. */
     uint64_t n_pool = (uint64_t)config->n_blocks * config->block_tokens;
     engine->context = n_pool < config->context ? (uint32_t)n_pool : config->context;
     list_init(&engine->schedule.held);

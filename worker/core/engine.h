@@ -79,7 +79,7 @@ enum repeat {
     REPEAT_GRANTED,
     REPEAT_PROMPT,  /* a prompt is computed, or has more to compute */
     REPEAT_LEFT,    /* one of its sequences has ended or was given up */
-    REPEAT_FULL,    /* the token that it chooses is a sequence's last one, whichever it is */
+    REPEAT_FULL,    /* the token that it chooses is a sequence's last one, for any token */
     REPEAT_HISTORY, /* a choice depends on the ids before it: penalties, a grammar */
     REPEAT_OTHERS,  /* somebody else decodes too: by turns, or has just come in */
     REPEAT_WAITING, /* somebody waits who may come in */

@@ -75,7 +75,7 @@ void engine_layers_done(struct engine *engine, uint64_t now_ns, uint32_t layer_b
 static void engine_take_token(struct engine *engine, struct sequence *sequence,
                               const struct sampled *sampled) {
     peer_link_mark(&engine->peer_links, sequence);
-    if (!sampled->valid && sampled->is_stuck) { /* nobody's fault but the request's */
+    if (!sampled->valid && sampled->is_stuck) { /* the request's own fault */
         retire_fail(engine, sequence, REASON_GRAMMAR);
         return;
     }
@@ -117,7 +117,7 @@ static void engine_let_sequence_go(struct engine *engine, struct sequence *seque
     sequence_give(&engine->sequences, sequence);
 }
 
-/* The row's tokens are in the KV pool. Answers NULL where nobody wants the next one: the sequence
+/* The row's tokens are in the KV pool. Answers NULL where the next one is not wanted: the sequence
  * was given up meanwhile, or ended with the step before. */
 static struct sequence *engine_finish_row(struct engine *engine, const struct plan_row *row) {
     struct sequence *sequence = &engine->sequences.slots[row->slot];

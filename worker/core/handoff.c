@@ -72,7 +72,7 @@ void handoff_end(struct engine *engine, struct sequence *sequence, enum reason r
         handoff_note(engine, NOTE_TRANSFER_ENDED, sequence, reason_name(reason));
     if (!in && peer_link && handoff->n_pushed > handoff->n_acked) {
         peer_link->n_in_flight -= handoff->n_pushed - handoff->n_acked;
-        engine->pump_due = true; /* its acknowledgements will find nobody: others go on now */
+        engine->pump_due = true; /* its acknowledgements will find no sequence: others go on now */
     }
     if (in)
         handoff_give_reserved(engine, sequence);

@@ -46,7 +46,7 @@ void handoff_link_message(struct engine *engine, struct peer_link *peer_link,
         handoff_out_commit_ack(engine, peer_link, &message->u.transfer_end);
     else if (message->type == MESSAGE_ABORT)
         handoff_take_abort(engine, peer_link, &message->u.transfer_end);
-    else if (message->type != MESSAGE_FENCED) /* nobody waits for it: we execute our own copies */
+    else if (message->type != MESSAGE_FENCED) /* nothing waits for it: we execute our own copies */
         engine->figures.n_stale_dropped++;
 }
 

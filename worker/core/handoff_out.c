@@ -258,7 +258,7 @@ void handoff_out_chunk_ack(struct engine *engine, struct peer_link *peer_link,
     struct sequence *sequence =
         handoff_find_outgoing(engine, peer_link, ack->transfer_id, ack->gen);
     if (!sequence) {
-        engine->pump_due = true; /* whoever it was for, the shell has room for what waits */
+        engine->pump_due = true; /* for any sequence: the shell has room for what waits */
         return;
     }
     struct handoff *handoff = &sequence->handoff;

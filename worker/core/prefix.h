@@ -1,6 +1,6 @@
 /* worker/core/prefix.h: which block holds which prefix, and which unused one goes first.
  *
- * A block gets a name (block_hash.h) once its KV is computed and full. Named blocks that nobody
+ * A block gets a name (block_hash.h) once its KV is computed and full. Named blocks that no sequence
  * holds stay CACHED in the order of their last use, until somebody wants their prefix or their
  * room. All of the engine's taking and giving of USED blocks goes through here. Engine thread only;
  * only prefix_cache_init() allocates. */

@@ -4,7 +4,7 @@
  * That is done only where engine_plan() would answer the same rows as long as no answer ends: any
  * change of who runs, and any choice that the host has to know first, is a reason to wait. An end is
  * seen one step late then: what the step ahead computes for it is dropped, and blocks and slot stay
- * until that step's end, for it still writes them. Nobody is preempted while steps are in flight. */
+ * until that step's end, for it still writes them. No sequence is preempted while steps are in flight. */
 #include "base/assert.h"
 #include "worker/core/engine_state.h"
 #include "worker/core/note.h"

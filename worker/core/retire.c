@@ -57,7 +57,7 @@ enum finish retire_reason(const struct engine *engine, const struct sequence *se
     const struct sampling *sampling = &sequence->sampling;
     uint32_t id = sequence->ids[sequence->n_tokens - 1];
     bool is_end = retire_is_among(id, engine->config.ends, engine->config.n_ends);
-    /* A grammar lets one come only where the answer is whole, and where it must, whatever else says. */
+    /* A grammar lets one come only where the answer is whole, and where it must; no other rule counts there. */
     if (is_end && sampling->n_grammar > 0)
         return FINISH_STOP;
     if (!banned && retire_is_among(id, sampling->stop_ids, sampling->n_stop_ids))

@@ -1,5 +1,5 @@
 /* worker/core/retire.h: how a sequence leaves the engine: its answer is complete, it cannot go on, or
- * nobody wants it any more. Engine thread only. */
+ * no router wants it any more. Engine thread only. */
 #pragma once
 
 #include "worker/core/engine_state.h"

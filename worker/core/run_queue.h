@@ -23,7 +23,7 @@ void run_queue_prefill(struct engine *engine, struct sequence *sequence);
 /* All but its last token is computed and its blocks are there: decodes from the next step on. */
 void run_queue_decode(struct engine *engine, struct sequence *sequence);
 
-/* Takes it out of whichever list it is in; blocks stay. */
+/* Takes it out of the list that it is in; blocks stay. */
 void run_queue_remove(struct engine *engine, struct sequence *sequence);
 
 /* Its n_tokens or n_computed changed. */

@@ -114,7 +114,7 @@ static void schedule_plan_decode(struct engine *engine, struct room *room, uint3
 }
 
 /* Finds the longest prefix of the ids in the cache, at most `n_max` blocks: writes the blocks and
- * the last one's name, counts those that nobody holds now. Holds nothing. */
+ * the last one's name, counts those that no sequence holds now. Holds nothing. */
 static uint32_t schedule_match_prefix(const struct engine *engine, const struct sequence *sequence,
                                       uint32_t n_max, struct map_key *last, uint32_t *n_unused) {
     struct map_key key = BLOCK_HASH_START;
@@ -202,7 +202,7 @@ static void schedule_plan_waiting(struct engine *engine, struct room *room) {
             retire_fail(engine, sequence, REASON_CANCELLED);
             continue;
         }
-        /* Nobody overtakes the first: a long prompt would wait for ever. */
+        /* No sequence overtakes the first: a long prompt would wait for ever. */
         if (schedule_admit(engine, sequence) != STATUS_OK)
             return;
         schedule_add_row(engine, sequence, room);
@@ -271,7 +271,7 @@ void schedule_plan(struct engine *engine) {
     room.n_prompt = schedule_prompt_share(engine);
     schedule_plan_prefill(engine, &room);
     schedule_plan_waiting(engine, &room);
-    /* Never an empty step while something could run: nobody might call again before an event. */
+    /* Never an empty step while something could run: the next call might come with the next event alone. */
     if (engine->n_rows == 0)
         schedule_plan_decode(engine, &room, room.n_rows);
 }

@@ -18,7 +18,7 @@ void settle_link_lost(struct engine *engine, struct peer_link *peer_link) {
     peer_link_give(&engine->peer_links, peer_link);
 }
 
-/* What is told of a broken link. A router that took its leave with all done loses nobody's work. */
+/* What is told of a broken link. A router that took its leave with all done loses no work. */
 static enum engine_note settle_note_of_end(const struct engine *engine,
                                            const struct peer_link *peer_link) {
     if (peer_link->kind != PEER_LINK_ROUTER)

@@ -43,7 +43,7 @@ struct efficiencies {
     double layer_us, step_us, seq_us; /* small kernels of a layer; a step; a sequence of it */
     double nvlink,
         pcie;         /* of the link's rate, both directions together, for sums between devices */
-    double sum_us;    /* of each sum, whatever its size */
+    double sum_us;    /* of each sum, of any size */
     double sum_bytes; /* of an element that is added up */
     double host_bytes_s; /* rate of sums that go through host memory; 0: they take the link */
 };

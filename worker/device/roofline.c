@@ -93,7 +93,7 @@ static void roofline_add_products(struct roofline_terms *terms, const struct roo
         1e6 * model->weight_bytes *
         (model->n_weights / read +
          roofline_experts_read(model, n) * model->n_expert / (read * experts));
-    /* One token's products are hidden behind its weights, whatever they run on. */
+    /* One token's products are hidden behind its weights, on any device. */
     if (n > 1)
         terms->us[ROOFLINE_PRODUCTS] =
             2e6 * n *

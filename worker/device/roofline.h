@@ -68,7 +68,7 @@ enum roofline_term {
     ROOFLINE_ATTEND,   /* attention of prompts */
     ROOFLINE_SUMS,     /* between the devices that share the model */
     ROOFLINE_LAYERS,   /* small kernels of each layer */
-    ROOFLINE_STEP,     /* once a step, whatever is in it */
+    ROOFLINE_STEP,     /* once a step, of any contents */
     ROOFLINE_SEQS,     /* for each sequence of the step */
     ROOFLINE_TERMS
 };

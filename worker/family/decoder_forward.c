@@ -249,5 +249,5 @@ void decoder_forward(struct family_model *model, const struct family_step *step)
         whole = decoder_run_layer(&pass, i);
     if (whole && step->n_rows > 0)
         whole = decoder_run_head(&pass);
-    (void)whole; /* whoever runs the group asks its comm */
+    (void)whole; /* the runner of the group asks its comm */
 }

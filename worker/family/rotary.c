@@ -48,7 +48,7 @@ enum status rotary_variants(const struct model_config *config, uint32_t context,
 /* The base of the frequencies for sequences of this variant. Qwen-1: alpha = 2^ceil(log2(n / S) +
  * 1) - 1 is 2^(v + 1) - 1 for prompts of up to S 2^v tokens. Dynamic: transformers' formula takes
  * the length n of the prompt; here longer prompts than S all take that of the model's longest,
- * whatever a worker has memory for: keys are handed between workers. */
+ * for any memory of a worker: keys are handed between workers. */
 static double rotary_base_of(const struct model_config *config, uint32_t variant) {
     double dims = config->rope.dims, alpha = 1;
     if (variant > 0 && config->rope.scaling == CONFIG_SCALING_QWEN_NTK)

@@ -59,7 +59,7 @@ struct slot_rows {
     uint32_t n_all;     /* rows that the tensor must have */
     uint32_t row_begin; /* rows taken */
     uint32_t n_rows;
-    uint32_t out_begin; /* where the first of them goes, and how far apart they stand */
+    uint32_t out_begin; /* where the first of them goes, and how far apart they are */
     uint32_t out_step;
 };
 
@@ -77,7 +77,7 @@ NODISCARD enum status slots_matrix(struct slots *slots, const struct model *mode
                                    uint32_t n_parts, const struct slot_inputs *inputs, bool exact,
                                    struct error *error);
 
-/* Whether the layers' rows can stand in one matrix: the same format, groups and order of inputs. */
+/* Whether the layers' rows can be one matrix: the same format, groups and order of inputs. */
 NODISCARD enum status slots_mergeable(const struct model *model, const struct slot_rows *rows,
                                       uint32_t n_parts, uint32_t n_inputs, bool *mergeable,
                                       struct error *error);

@@ -51,7 +51,7 @@ static void kv_hello_refuse(struct kv_links *kv, uint32_t link, const struct kv_
         bus_close(kv->bus, link);
 }
 
-/* What they offer, or the fallback where that does not reach and nobody insists. */
+/* What they offer, or the fallback where that does not reach and no side insists. */
 static enum status kv_hello_open_receiver(struct kv_links *kv, const struct kv_hello *hello,
                                           struct kv_link *peer, struct error *error) {
     const struct transport *transport = transport_find(hello->transport);

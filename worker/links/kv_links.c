@@ -111,7 +111,7 @@ void kv_links_tick(struct kv_links *kv, uint64_t now_ns) {
             kv_link_drop(kv, now_ns, peer, "no answer to the hello");
             continue;
         }
-        /* Acknowledged again and again: the word is absolute, and a send that finds nobody is how
+        /* Acknowledged again and again: the word is absolute, and a send that finds no peer is how
          * we hear that a prefill worker left. BUS_LOST follows then. */
         peer->until_ns = now_ns + KV_LINKS_ALIVE_NS;
         if (kv_links_acknowledge(kv, peer) == STATUS_BUSY)

@@ -109,7 +109,7 @@ enum status leader_gather(struct leader *leader, const struct leader_options *op
         else if (errno != ECONNABORTED)
             status = error_set(error, STATUS_IO, "%s: %s", path, strerror(errno));
     }
-    (void)unlink(path); /* complete: nobody else can join */
+    (void)unlink(path); /* complete: no other process can join */
     close(listener);
     return status;
 }
@@ -181,7 +181,7 @@ static enum status leader_await_one(struct leader *leader, const struct follower
     return status;
 }
 
-static const atomic_uint *stops; /* main's; NULL: nobody asks */
+static const atomic_uint *stops; /* main's; NULL: not asked */
 
 void leader_heed_stops(const atomic_uint *n_stops) {
     stops = n_stops;

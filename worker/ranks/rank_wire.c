@@ -136,7 +136,7 @@ static void rank_wire_take_fds(struct msghdr *record, int fds[COMM_RANKS_MAX], u
     }
 }
 
-/* Texts end within their arrays, whatever was sent. */
+/* Texts end within their arrays, also where what was sent does not. */
 static void rank_wire_end_texts(struct rank_message *message) {
     if (message->type == RANK_JOIN)
         message->u.join.version[sizeof message->u.join.version - 1] = '\0';

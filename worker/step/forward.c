@@ -260,7 +260,7 @@ _Noreturn static void forward_end_without_ranks(const struct forward *forward) {
     exit_now(EXIT_FAILURE);
 }
 
-/* Nothing is there yet: whoever waits for messages between layers gets his turn. */
+/* Nothing is there yet: messages that came between layers get their turn. */
 static void forward_look_again(forward_layers *layers_done, void *context, uint32_t n_done) {
     nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
     layers_done(context, n_done, n_done);
@@ -284,7 +284,7 @@ static void forward_follow_marks(const struct forward *forward, forward_layers *
 }
 
 /* Devices that add up go on only together, and may do so only while somebody waits for each: this one is waited for here, up to
- * the mark behind all that its step computes. Nobody is told of layers meanwhile, for other threads work with the others. */
+ * the mark behind all that its step computes. No layer is told meanwhile, for other threads work with the others. */
 static void forward_await_end(const struct forward *forward) {
     const struct rank *rank = &forward->rank;
     uint32_t marked = 0, end = rank->model->facts.n_layers + 1;

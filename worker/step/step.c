@@ -156,7 +156,7 @@ static enum status step_open_constraint(struct stepper *stepper, const struct st
                                             .n_ends = sample->n_ends,
                                             .ends = sample->ends};
     if (sample->n_vocab == 0 || !options->tokenizer)
-        return STATUS_OK; /* tokens are named, not chosen; or nobody asks for grammars */
+        return STATUS_OK; /* tokens are named, not chosen; or grammars are off */
     constraint.tokenizer = *options->tokenizer;
     *options->tokenizer = NULL;
     enum status status = constraint_init(&stepper->constraint, &constraint);

@@ -53,7 +53,7 @@ static struct local_ring *transport_local_ring_hold(uint64_t id) {
     return found;
 }
 
-/* A holder less. The sender leaves the table too, so that nobody comes after it. */
+/* A holder less. The sender leaves the table too, so that no receiver comes after it. */
 static void transport_local_ring_leave(struct local_ring *ring, bool sender) {
     pthread_mutex_lock(&mutex);
     for (int i = 0; sender && i < RINGS_MAX; i++)

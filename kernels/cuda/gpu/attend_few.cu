@@ -311,7 +311,7 @@ __global__ void __launch_bounds__(ATTEND_THREADS, 2) attend_few_kernel(gpu_atten
     float dots[QUERIES] = {};
     for (uint32_t d = 0; d < dim; d += keys::dims) {
         cp_async_wait<shared::n_stages - 2>();
-        __syncthreads(); /* the part is there, and nobody reads the one before */
+        __syncthreads(); /* the part is there, and no thread reads the one before */
         parts.fetch();
         uint32_t b = t / KV_BLOCK_TOKENS, at = b * keys::block_numbers + t % KV_BLOCK_TOKENS;
         if (b >= parts.block_begin && b < parts.block_end)

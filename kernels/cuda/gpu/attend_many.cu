@@ -65,7 +65,7 @@ __device__ __forceinline__ void dot_keys(many_shared &s, many_source<FORMAT> &so
     source.fetch_keys(0);
     source.store_keys(s.stage[0]);
     for (uint32_t stage = 0; stage < n; stage++) {
-        __syncthreads(); /* the stage is there, and nobody reads the one before */
+        __syncthreads(); /* the stage is there, and no thread reads the one before */
         if (stage + 1 < n)
             source.fetch_keys(stage + 1);
         uint32_t d = stage * KEY_DIMS;
@@ -224,7 +224,7 @@ __device__ __forceinline__ void add_values(many_shared &s, many_source<FORMAT> &
     uint32_t b = source.block_begin, first = 0; /* of the stage */
     float sums[8][4] = {};
     for (uint32_t number = 0; first < dim; number++) {
-        __syncthreads(); /* the stage is there, and nobody reads the one before */
+        __syncthreads(); /* the stage is there, and no thread reads the one before */
         bool last = b + 2 >= source.block_end;
         uint32_t next_b = last ? source.block_begin : b + 2;
         uint32_t next_first = last ? first + VALUE_DIMS : first;

@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(SHAPE::n_threads, SPLIT ? 1 : 2)
             if (next % SPAN_BLOCKS == 0)
                 next += (turns - 1) * SPAN_BLOCKS;
             cp_async_wait<0>();
-            __syncthreads(); /* the keys are there, and nobody reads the values before them */
+            __syncthreads(); /* the keys are there, and no thread reads the values before them */
             source.fetch_values(s, kb);
             source.find(next);
             const bool see = queries.see(key);
@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(SHAPE::n_threads, SPLIT ? 1 : 2)
                 weigh_keys(sums, keep, weights, score, factor);
             }
             cp_async_wait<0>();
-            __syncthreads(); /* the values are there, and nobody reads the keys */
+            __syncthreads(); /* the values are there, and no thread reads the keys */
             source.fetch_keys(s);
             if (see)
                 add_values(sums, keep, weights, s);

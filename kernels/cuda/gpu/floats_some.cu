@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(some<EACH, DOWN, ACROSS, FORMAT>::threads)
     for (uint32_t i = 0; i < n_stages; i++) {
         if (fetches)
             f.template complete<0>(s, i);
-        __syncthreads(); /* the stage is there, and nobody reads the one before */
+        __syncthreads(); /* the stage is there, and no thread reads the one before */
         if (fetches)
             f.fetch(s, i + own::fetcher::stages - 1);
         else

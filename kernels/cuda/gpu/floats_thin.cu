@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(thin<ROWS, FORMAT>::threads) thin_kernel(gpu_l
     for (uint32_t i = 0; i < n_stages; i++) {
         if (fetches)
             f.template complete<1>(s, i);
-        __syncthreads(); /* this stage and the next are there, and nobody reads the one before */
+        __syncthreads(); /* this stage and the next are there, and no thread reads the one before */
         if (fetches) {
             f.fetch(s, i + own::fetcher::stages - 1);
         } else {

@@ -152,7 +152,7 @@ __global__ void __launch_bounds__(DOWN *ACROSS *WARP, DOWN *ACROSS == 2 ? 6 : WI
                     chains[r][c].end_group();
         if (i + 1 < n_stages)
             own::store(s.of[(i + 1) % 2], got);
-        __syncthreads(); /* the next stage is there, and nobody reads this one */
+        __syncthreads(); /* the next stage is there, and no thread reads this one */
     }
     uint32_t row = blockIdx.x * own::tile_rows + own::first_row();
     uint32_t n = blockIdx.y * own::tile_outputs + own::first_output();

@@ -292,7 +292,7 @@ __global__ void __launch_bounds__(few_threads<ROWS>::n, !FORM::nibbles ? 1
             few_dots<ROWS, FORM>(s, x, i);
         else if (i > 0)
             f = few_chain<true, ROWS, FORM>(s, x, w, i - 1, FEW_GROUPS, f);
-        __syncthreads(); /* the dots and scales of chunk i are there; nobody reads the dots before */
+        __syncthreads(); /* the dots and scales of chunk i are there; no thread reads the dots before */
     }
     cp_async_wait<0>();
     if (threadIdx.x < ROWS * WARP) {

@@ -250,7 +250,7 @@ __global__ void __launch_bounds__(MID_THREADS) mid_kernel(gpu_linear what, mid_s
     while (left > 0) {
         if (copies)
             cp_async_wait<MID_STAGES - 2>();
-        __syncthreads(); /* the stage is there, and nobody reads the one before it */
+        __syncthreads(); /* the stage is there, and no thread reads the one before it */
         if (copies)
             source.fetch(next, what, shape, at);
         if (!idle)

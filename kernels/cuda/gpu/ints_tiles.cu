@@ -142,7 +142,7 @@ __global__ void __launch_bounds__(TILE::threads, TILE::resident)
     for (uint32_t begin = 0; begin < source.n_groups; begin += STEP, now ^= 1) {
         uint32_t left = source.n_groups - begin;
         cp_async_wait<0>();
-        __syncthreads(); /* all of this stage is there, and nobody reads the one before */
+        __syncthreads(); /* all of this stage is there, and no thread reads the one before */
         if (left > STEP)
             source.copy_ints(s.stages[now ^ 1], begin + STEP);
         if (left > 2 * STEP)

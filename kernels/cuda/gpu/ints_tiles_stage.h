@@ -59,7 +59,7 @@ struct ints_counts {
 };
 
 /* What a block copies from where. Behind the last row and column the last is copied again: it makes results that
- * nobody stores. Within a tile and a stage offsets have 32 bits. */
+ * no thread stores. Within a tile and a stage offsets have 32 bits. */
 template <typename FORM, typename TILE> struct ints_source {
     typedef ints_stage<FORM, TILE> stage;
     typedef ints_raw<FORM, TILE> raw;

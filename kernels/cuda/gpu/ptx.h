@@ -65,7 +65,7 @@ PTX void ldmatrix_x4_trans(uint32_t r[4], const void *row) {
 /* Products of a warpgroup: four warps of which the first is a multiple of four, all converged; devices of compute capability 9.0
  * alone have them, and WGMMA_THERE says that the code is for one. d (64, N) += A (64, 16) B (16, N), N 64 or 128: warp i has rows
  * 16 i to 16 i + 15, in tiles (16, 8) as mma_m16n8k16_f16_f32() has them. They begin in their order and go on by themselves: before
- * the first, and wherever registers of d or a were written, is a wgmma_fence(); until they were waited for nobody reads d, or
+ * the first, and wherever registers of d or a were written, is a wgmma_fence(); until they were waited for no code reads d, or
  * writes a or what descriptors name. */
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 #define WGMMA_THERE 1
@@ -198,7 +198,7 @@ PTX int32_t dp4a_unsigned(int32_t c, uint32_t a, uint32_t b) {
     return d;
 }
 
-/* 16 bytes of global memory that no kernel writes and nobody reads again soon: not kept in L1. */
+/* 16 bytes of global memory that no kernel writes, and none reads again soon: not kept in L1. */
 PTX uint4 load_stream_16(const void *from) {
     uint4 value;
     asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"

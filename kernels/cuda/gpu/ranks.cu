@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(RANKS_THREADS) sum_whole_kernel(gpu_sum_ranks 
     ranks_end(group, turn);
 }
 
-/* Each rank adds up one slice of the numbers, where its own lay: nobody else reads that; then they copy each other's. */
+/* Each rank adds up one slice of the numbers, where its own lay: no other rank reads that; then they copy each other's. */
 template <typename CROSSING, bool WHOLE>
 __global__ void __launch_bounds__(RANKS_THREADS) sum_slices_kernel(gpu_sum_ranks what) {
     const gpu_group_of_ranks &group = what.group;
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(RANKS_THREADS) gather_ranks_kernel(gpu_gather_
     ranks_end(group, turn);
 }
 
-/* Blocks for so many numbers, all of which are alive together: the same at all ranks, whatever their devices are. */
+/* Blocks for so many numbers, all of which are alive together: the same at all ranks, on any devices. */
 static uint32_t blocks_for(uint32_t n) {
     uint32_t wanted = pieces_of(n, 4 * RANKS_THREADS);
     return wanted < 1 ? 1 : wanted < RANKS_BLOCKS ? wanted : RANKS_BLOCKS;

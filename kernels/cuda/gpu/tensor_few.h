@@ -202,7 +202,7 @@ __global__ void __launch_bounds__(FEW_THREADS, 1)
 #pragma unroll 1
         for (uint32_t i = 0; i < SLICE_CHUNKS / stages::chunks; i++) {
             cp_async_wait<stages::n - 2>();
-            of.sync(); /* the stage is there, and nobody reads the last one */
+            of.sync(); /* the stage is there, and no thread reads the last one */
             few_fetch_weights(of, shared, last);
             few_fetch_scales(of, shared, last, share);
             few_fetch_rows(of, shared, last);

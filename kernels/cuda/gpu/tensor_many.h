@@ -101,7 +101,7 @@ template <typename WAY> struct many_flow {
             const many_operands<WAY> operands(of, s, stage, has_mins);
 #pragma unroll
             for (int i = 0; i < CHUNK_MMA; i++) {
-                wgmma_wait<1>(); /* nobody reads a[i % 2] any more */
+                wgmma_wait<1>(); /* no lane reads a[i % 2] any more */
                 operands.make(a[i % 2], 0, i / 2, i % 2);
                 wgmma_fence();
                 wgmma_a<WAY::rows, bf16>(d, a[i % 2],
@@ -116,7 +116,7 @@ template <typename WAY> struct many_flow {
                     d, wgmma_plain(&s.w[stage][2 * i][of.output / 64 * 64], MANY_OUTPUTS * 16),
                     wgmma_swizzled(&s.x[stage][i / 4][0][i % 4 * 2]));
             wgmma_commit();
-            wgmma_wait<1>(); /* nobody reads the stage before any more */
+            wgmma_wait<1>(); /* no warp reads the stage before any more */
         }
     }
 };
@@ -198,7 +198,7 @@ __device__ __forceinline__ void many_by_mma(many_stages<WAY> &s, const gpu_tenso
     copier.begin();
     many_run(of, s, what, w, [&](many_sums<WAY> &acc, uint32_t stage, uint32_t chunk) {
         copier.await();
-        many_meet(); /* the stage is there, and nobody reads the one before */
+        many_meet(); /* the stage is there, and no thread reads the one before */
         copier.fetch_behind(chunk);
         many_multiply(acc, of, s, stage, has_mins);
     });
@@ -215,7 +215,7 @@ __device__ __forceinline__ void many_by_wgmma(many_stages<WAY> &s, const gpu_ten
 #pragma unroll 1
         for (uint32_t chunk = 0; chunk < copier.n_chunks; chunk++) {
             copier.await();
-            many_meet(); /* the stage is there, and nobody reads the one that is `lag` before it */
+            many_meet(); /* the stage is there, and no thread reads the one that is `lag` before it */
             copier.fetch_behind(chunk);
         }
         cp_async_wait<0>();

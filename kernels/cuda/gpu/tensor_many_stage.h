@@ -151,7 +151,7 @@ template <typename WAY> struct many_copier {
         if (WAY::wgmma)
             wgmma_publish();
     }
-    /* While `chunk` is multiplied: into the stage that nobody reads any more. */
+    /* While `chunk` is multiplied: into the stage that no warp reads any more. */
     __device__ __forceinline__ void fetch_behind(uint32_t chunk) const {
         fetch_weights(chunk + WAY::ahead);
         fetch_rows(chunk + WAY::ahead);

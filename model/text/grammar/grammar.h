@@ -88,7 +88,7 @@ NODISCARD enum status grammar_compile(const struct grammar_part *part,
 struct grammar *grammar_ref(struct grammar *grammar);
 void grammar_unref(struct grammar *grammar); /* NULL is fine */
 
-/* Equal for equal descriptions, whatever the vocabulary. */
+/* Equal for equal descriptions, with any vocabulary. */
 void grammar_hash(const struct grammar *grammar, uint64_t hash[2]);
 
 /* A keyword of a lenient schema that is not enforced: its name, how often it stands there, and the path

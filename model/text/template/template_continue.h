@@ -13,7 +13,7 @@
 NODISCARD enum status template_continue_mark(const json_t *message, json_t **marked,
                                              struct error *error);
 
-/* Cuts what was rendered of it where the tag stands. STATUS_INVALID when the template left out the
+/* Cuts what was rendered of it at the tag. STATUS_INVALID when the template left out the
  * tag or changed the text of `message`, the one without the tag. */
 NODISCARD enum status template_continue_cut(const json_t *message, struct jinja_output *output,
                                             struct error *error);

@@ -134,7 +134,7 @@ static bool template_probe_drops_with_tools(const struct template *chosen) {
 }
 
 /* A name that no string of the template is equal to is one that it does not know, even where it
- * writes whatever name there is. */
+ * writes any name. */
 static bool template_probe_has_literal(struct span source, const char *name) {
     for (const char *quote = "'\""; *quote; quote++) {
         char literal[16] = {*quote};

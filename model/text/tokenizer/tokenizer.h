@@ -150,7 +150,7 @@ NODISCARD enum status tokenizer_open_sentencepiece(const char *path,
 
 void tokenizer_close(struct tokenizer *tokenizer);
 
-/* Leaves a tokenizer that nobody else uses yet the tokens that a model of n_rows > 0 rows has. Tokens
+/* Leaves a tokenizer that is not shared yet the tokens that a model of n_rows > 0 rows has. Tokens
  * behind them are no longer found in texts and stand around none; those, and the ends that are taken
  * away, are named in `remarks`, a line each. STATUS_CORRUPT, and nothing is changed, where plain text
  * may become such a token; STATUS_NOMEM. Two tokenizers cut to different sizes differ in their

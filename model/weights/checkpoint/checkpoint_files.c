@@ -38,7 +38,7 @@ static void checkpoint_hash_samples(const struct checkpoint *checkpoint,
 
 /* Size, whole header (metadata and tensor table), samples. Two models that differ in a shape, a
  * key, a type or their training differ in this; a few changed weights in the midst of a tensor may
- * not show, which nobody does by accident. Parts count each by itself, as shards do, so a set differs from
+ * not show, which does not happen by accident. Parts count each by itself, as shards do, so a set differs from
  * the same file in one piece: else the whole file would need another fingerprint than other releases
  * give it, and a cluster could not be upgraded host by host. */
 static void gguf_member_hash(const struct checkpoint *checkpoint, struct fingerprint *fingerprint) {

@@ -12,7 +12,7 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "safetensors are read in place");
 
 /* The format's dtypes of whole bytes. All can lie in a file; what cannot be a weight is refused by
- * whoever asks for it. */
+ * the caller that asks for it. */
 static const struct {
     const char *dtype;
     const char *format;

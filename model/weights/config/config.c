@@ -113,7 +113,7 @@ void config_name_from_path(struct model_config *config, const char *path) {
         begin--;
     struct part_name part;
     if (part_name_read(path, ".gguf", &part) && part.count > 1 && part.n_stem > begin)
-        n = part.n_stem; /* whichever of them is named */
+        n = part.n_stem; /* one of them is named */
     else if (n - begin > 5 && memcmp(path + n - 5, ".gguf", 5) == 0)
         n -= 5;
     config_set_name(config, path + begin, n - begin);

@@ -49,7 +49,7 @@ struct config_quant {
     uint32_t bits;  /* 4 or 8 */
     uint32_t group; /* inputs per scale; 0: one for all of them */
     bool act_order; /* groups are not neighbours (desc_act) */
-    bool symmetric; /* GPTQ: every zero point is the middle of its range, whatever the fields say */
+    bool symmetric; /* GPTQ: every zero point is the middle of its range; the fields are not read */
     bool zero_as_is; /* GPTQ v2: zero points are stored as they are, not minus one */
 };
 

@@ -1,5 +1,5 @@
 /* prefix_affinity: the worker that probably holds most of the prompt's blocks, unless the load is
- * out of balance; then, and where nobody holds enough, the least loaded.
+ * out of balance; then, and where no worker holds enough, the least loaded.
  *
  * Per worker and stage-free: a direct-mapped table of block hashes sent there. It forgets by
  * overwriting, so its memory is fixed; a wrong guess costs a recomputation, never a wrong token.
@@ -44,7 +44,7 @@ static enum status affinity_open(uint32_t max_workers, uint64_t seed, void **sta
     return STATUS_OK;
 }
 
-/* Where a block's tag stands in a worker's table, and the tag (never 0). */
+/* The place of a block's tag in a worker's table, and the tag (never 0). */
 static uint64_t *affinity_tag_place(const struct affinity *affinity, uint32_t slot,
                                     struct map_key key, uint64_t *tag) {
     *tag = (mix64(key.hi ^ affinity->seed) ^ key.lo) | 1;

@@ -1,4 +1,4 @@
-/* round_robin: the next slot after the last one chosen, whatever its load. */
+/* round_robin: the next slot after the last one chosen, at any load. */
 #include "router/core/policy/policy.h"
 
 #include <stdlib.h>

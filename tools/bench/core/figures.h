@@ -102,7 +102,7 @@ void figures_sweep(struct figures_sweep *columns, const struct level *level);
 
 /* The four columns of a grid's cell as ZJUICI's script works them out: whole times of `alone`
  * divided by tokens; the rates of `burst` over the time to its last answer. assumed: every answer
- * counts as max_tokens and all requests count, whatever came. n_asked: requests of the burst. */
+ * counts as max_tokens and all requests count, with or without an answer. n_asked: requests of the burst. */
 struct figures_grid {
     double requests_per_s;
     double tokens_per_s;

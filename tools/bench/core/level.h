@@ -36,7 +36,7 @@ struct level {
     uint32_t n_records;
     uint32_t size;
     uint32_t *running; /* owned (size): indices of the records that run */
-    uint32_t *place;   /* owned (size): where a record stands in `running` */
+    uint32_t *place;   /* owned (size): a record's place in `running` */
     uint32_t n_running;
     uint32_t n_looked; /* of `running`, in the look at deadlines that goes on */
     uint64_t look_ns;  /* when the next one begins */

@@ -24,7 +24,7 @@ struct trace_line {
     uint64_t at_ns;
     uint32_t n_prompt;
     uint32_t n_output;
-    uint64_t *hash_ids; /* owned (n_hash_ids) by whoever read it: the prompt's blocks; or NULL */
+    uint64_t *hash_ids; /* owned (n_hash_ids) by its reader: the prompt's blocks; or NULL */
     uint32_t n_hash_ids;
 };
 

@@ -1,7 +1,7 @@
 /* tools/bench/core/tables.h: what is printed: Markdown, CSV and JSON of loads, grids and sweeps.
  *
  * Pure: rows in, text out. The first table of a grid and of a sweep has the published columns to
- * the letter; a mark stands in the row's last cell, so that no row is read without it. */
+ * the letter; a mark is in the row's last cell, so that no row is read without it. */
 #pragma once
 
 #include "base/buf.h"

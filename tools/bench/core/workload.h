@@ -16,7 +16,7 @@ enum source {
 
 /* Some words of a text, and what they cost in tokens with a blank in front. */
 struct piece {
-    char *text; /* owned by whoever made the piece; one blank between words, none at the ends */
+    char *text; /* owned by the maker of the piece; one blank between words, none at the ends */
     uint32_t n_tokens;
 };
 

@@ -9,7 +9,7 @@ struct chat_input;
 
 enum chat_turn {
     CHAT_LINE,    /* a line was typed */
-    CHAT_NOTHING, /* Ctrl-C: whatever was typed is dropped */
+    CHAT_NOTHING, /* Ctrl-C: what was typed is dropped */
     CHAT_END      /* Ctrl-D */
 };
 

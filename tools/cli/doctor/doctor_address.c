@@ -71,7 +71,7 @@ bool doctor_is_elsewhere(const char *endpoint) {
         strcmp(host, "*") == 0 || host[0] == '\0' || if_nametoindex(host) != 0)
         return false;
     struct addrinfo *list = doctor_resolve(host, "0");
-    bool is_ours = list == NULL; /* a name that nobody knows is looked at elsewhere */
+    bool is_ours = list == NULL; /* an unknown name is looked at elsewhere */
     for (struct addrinfo *at = list; at && !is_ours; at = at->ai_next) {
         int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
         /* An address is ours when a socket can be bound to it. */

@@ -65,7 +65,7 @@ static void doctor_read_settings(struct doctor *doctor, const char *program,
     buf_init(&settings->text, SAYS_BYTES);
     if (!doctor_config_ask(doctor, program, settings->name, "--print-config", &settings->text))
         buf_fini(&settings->text);
-    /* Without a file there is nobody yet whose name, endpoint and model could be missing. */
+    /* Without a file there is no daemon yet whose name, endpoint and model could be missing. */
     else if (doctor->source.config)
         (void)doctor_config_ask(doctor, program, settings->name, "--check-config", &nothing);
     buf_fini(&nothing);

@@ -89,7 +89,7 @@ static bool doctor_is_of_this_host(const char *endpoint) {
     char host[VALUE_MAX], port[8];
     if (strncmp(endpoint, "tcp://", 6) != 0 || !doctor_split(endpoint + 6, host, port))
         return strncmp(endpoint, "ipc://", 6) == 0;
-    struct addrinfo *list = doctor_resolve(host, port); /* what nobody knows is no host of ours */
+    struct addrinfo *list = doctor_resolve(host, port); /* an unknown name is no host of ours */
     if (list)
         freeaddrinfo(list);
     return list != NULL && !doctor_is_elsewhere(endpoint);

@@ -14,7 +14,7 @@ void findings_fini(struct findings *findings) {
     *findings = (struct findings){0};
 }
 
-/* A line stays a line, whatever a file's name or another program's words hold. */
+/* A line stays a line: names of files and other programs' words may hold control characters. */
 static void doctor_make_printable(char *text) {
     for (; *text; text++)
         if ((unsigned char)*text < ' ' || *text == 0x7f)

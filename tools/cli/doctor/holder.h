@@ -10,7 +10,7 @@ struct holder {
 };
 
 /* Who listens on this TCP port (decimal); of several (systemd keeps what it hands over) the one whose program is `wanted`.
- * False: nobody, or a process of another user. */
+ * False: no process, or one of another user. */
 bool holder_find(const char *port, const char *wanted, struct holder *holder);
 
 /* Does somebody listen on the socket at this path? Looks without connecting. */

@@ -178,7 +178,7 @@ static json_t *export_build_config(const struct model *model) {
         (json_int_t)model->config.context, "chat_template", chat ? chat : json_null());
 }
 
-/* Beside its place first, so that nobody reads half a file. Takes over `value`. */
+/* Beside its place first, so that no program reads half a file. Takes over `value`. */
 static enum status export_write_json(const char *folder, const char *name, json_t *value,
                                      struct error *error) {
     char path[4096];

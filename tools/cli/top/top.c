@@ -105,7 +105,7 @@ static void top_print_lines(struct top *top) {
     if (!was_blank && !top->once)
         putchar('\n');
     if (fflush(stdout) != 0 || ferror(stdout))
-        top_end(top, 1); /* nobody can read them */
+        top_end(top, 1); /* no terminal shows them */
     buf_fini(&text);
     top_screen_fini(&screen);
 }

@@ -50,7 +50,7 @@ void top_put_right(struct top_screen *screen, unsigned x, unsigned y, unsigned w
 /* `share` (0 to 1) of `width` columns filled; its style says how full it is. */
 void top_put_bar(struct top_screen *screen, unsigned x, unsigned y, unsigned width, double share);
 
-/* Gives `width` columns from x on this style, whatever is in them. */
+/* Gives `width` columns from x on this style. */
 void top_paint(struct top_screen *screen, unsigned x, unsigned y, unsigned width,
                enum top_style style);
 

@@ -27,7 +27,7 @@ enum top_key {
 /* False, and nothing has changed: this build has no ncurses, or it does not know the terminal. */
 bool top_terminal_open(bool has_color);
 void top_terminal_close(void);   /* fine when it is not open */
-bool top_terminal_is_gone(void); /* hung up: nobody will press a key again */
+bool top_terminal_is_gone(void); /* hung up: no key will come again */
 
 void top_terminal_resized(void); /* after SIGWINCH */
 void top_terminal_size(unsigned *width, unsigned *height);

@@ -1,7 +1,7 @@
 /* tools/cli/up/child.h: one process that `tandem up` runs: started, watched, its words passed on.
  *
  * Standard error of a child goes through a pipe to ours, line by line; but lines "error: ..." are
- * kept, because whoever started it says them once, when it knows what follows. A child dies with
+ * kept, because its parent says them once, when it knows what follows. A child dies with
  * us. Loop thread only. */
 #pragma once
 

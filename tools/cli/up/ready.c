@@ -44,7 +44,7 @@ static void up_say_what_to_try(const struct ready *ready) {
     screen_say("or: tandem kill --server %s %s", ready->address, victim->name);
 }
 
-/* Nobody may be reading, or a terminal may be stopped: the cluster serves, and the line waits. */
+/* The reader may be gone, or a terminal may be stopped: the cluster serves, and the line waits. */
 static void up_print_ready(void *user) {
     struct ready *ready = user;
     ready->printed = true;
@@ -105,7 +105,7 @@ static void up_on_probe_end(void *user, enum status status, int http_status,
         up_print_ready(ready);
     else
         loop_timer_after(ready->again, ready->probe_ns);
-    /* At first workers are met within milliseconds of their readiness; later nobody counts them. */
+    /* At first workers are met within milliseconds of their readiness; later they are not counted. */
     ready->probe_ns = ready->probe_ns < PROBE_NS_MAX ? 2 * ready->probe_ns : ready->probe_ns;
 }
 

@@ -34,7 +34,7 @@ struct ready {
 
 NODISCARD enum status ready_begin(struct ready *ready, struct loop *loop,
                                   const struct supervisor *supervisor, unsigned n_workers);
-/* What stands below all lines while it serves, in less than `width` bytes: the address, and how the workers are. "": it does
+/* The line below all others while it serves, in less than `width` bytes: the address, and how the workers are. "": it does
  * not serve yet. */
 const char *ready_foot(const struct ready *ready, char *text, size_t width);
 void ready_fini(struct ready *ready); /* fine on a zeroed one; before the loop is freed */

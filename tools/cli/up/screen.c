@@ -17,7 +17,7 @@
 #define UP        "\x1b[1A"
 #define TAKE_AWAY UP "\r\x1b[2K"
 
-static char status[512]; /* what stands below; "" */
+static char status[512]; /* the line below; "" */
 static bool uses_words, tells_all;
 
 bool screen_redraws(void) {

@@ -185,7 +185,7 @@ static void up_note_death(struct supervisor *supervisor, struct child *child, in
         char last[128];
         snprintf(last, sizeof last, "error: %s ended with code %d before it was ready\n",
                  child->name, code);
-        if (code == EXIT_LATER) /* nobody waits here for what is not there */
+        if (code == EXIT_LATER) /* what is not there is not waited for here */
             code = EXIT_CONFIG;
         up_end_all(supervisor, code ? code : 1, child->errors[0] ? child->errors : last);
         return;

@@ -85,7 +85,7 @@ static const char *up_value_of(const struct up *up, const char *name) {
     return passed_value(&up->passed, name);
 }
 
-/* The model may stand alone. */
+/* The model may be the only word. */
 static error_t up_take_model(struct up *up, const char *text) {
     for (unsigned i = 0; i < up->passed.n; i++)
         if (strcmp(up->passed.all[i].name, "model") == 0)

@@ -3,7 +3,7 @@
  *
  * A set is the nodes that one rule may be in (subset construction), with what it calls and which
  * special tokens it takes. A step over a byte is looked up in the set's row and worked out the first
- * time. Sets are never dropped; they and their rows have a bound. Whoever holds the grammar's lock
+ * time. Sets are never dropped; they and their rows have a bound. Under the grammar's lock
  * (engine.h) uses it. */
 #pragma once
 

@@ -3,7 +3,7 @@
  * the third and so on, as far as the letters last; a loop is a chain of one set, and so is one that
  * counts (struct set).
  *
- * Where the chain ends, none of these letters leads on. Whoever holds the grammar's lock uses it. */
+ * Where the chain ends, none of these letters leads on. Used under the grammar's lock. */
 #pragma once
 
 #include "base/status.h"

@@ -2,7 +2,7 @@
  *
  * A stack is the number of its top frame; 0 is the empty one. Equal stacks have equal numbers, and a
  * frame never changes. Frames that no state has any more are found by marking (frames_sweep) when
- * the pool is nearly full. Whoever holds the grammar's lock uses it. */
+ * the pool is nearly full. Used under the grammar's lock. */
 #pragma once
 
 #include "base/status.h"

@@ -2,7 +2,7 @@
  * to: bytes of ASCII, and beyond it those that UTF-8 spells with several bytes, if all that the set takes
  * lead there. In a bounded repetition of a character each place's lead to the next.
  *
- * Whoever holds the grammar's lock uses it. */
+ * Used under the grammar's lock. */
 #pragma once
 
 #include "base/status.h"
@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Finds a set's letters, where nobody has (struct set). Errors are those of automaton_step(). */
+/* Finds a set's letters, where they are not found yet (struct set). Errors are those of automaton_step(). */
 NODISCARD enum status letters_find(struct automaton *automaton, uint32_t set);
 
 /* Are they all characters beyond ASCII? */

@@ -9,7 +9,7 @@
 
 struct grammar_vocabulary;
 
-/* Never changes; whoever got it gives it back (store_item_unref). */
+/* Never changes; every reference is given back (store_item_unref). */
 struct grammar_mask {
     struct store_item item;
     uint32_t n_tokens;

@@ -24,7 +24,7 @@ struct masking {
     struct grammar_mask *mask;
     struct masking_level *levels; /* owned (n_bytes_max + 2) */
     struct threads walked;        /* of the levels */
-    uint32_t *inside;             /* owned (n_words), or NULL: nobody needed it yet */
+    uint32_t *inside;             /* owned (n_words), or NULL: not needed so far */
 };
 
 /* `mask` is borrowed, and zeroed. STATUS_NOMEM. */

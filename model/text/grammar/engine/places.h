@@ -1,5 +1,5 @@
 /* model/text/grammar/engine/places.h: where a thread is behind each number of a chain's letters, with what
- * its rule's callers go on with there. Whoever holds the grammar's lock uses it. */
+ * its rule's callers go on with there. Used under the grammar's lock. */
 #pragma once
 
 #include "base/status.h"

@@ -1,5 +1,5 @@
 /* model/text/grammar/engine/run.h: what a vocabulary's tokens do below one node of its trie as long as
- * their characters are of one set: which have no others, and where in the trie the first other byte stands.
+ * their characters are of one set: which have no others, and where in the trie the first other byte is.
  *
  * It knows no grammar: all places of all grammars that take these characters alike share it. In an e-mail
  * address nearly every place is a state of its own, with as many characters left as the bounds allow; all
@@ -24,7 +24,7 @@ struct run_other {
 };
 
 /* So many characters of its set one behind the other a short run has at most: where each place costs a grammar much, the few
- * tokens that have more are walked by whoever asks. */
+ * tokens that have more are walked by the caller. */
 #define RUN_SHORT 24u
 
 struct run {
@@ -45,7 +45,7 @@ struct run {
 
 /* The run of a set of characters below a node, from the vocabulary's store or made; held by the caller
  * (store_item_unref). ascii: bit b % 64 of word b / 64 is byte b; points: those beyond, or none. With
- * points no byte beyond ASCII is another one: what is no beginning of theirs is nobody's. Work is
+ * points no byte beyond ASCII is another one: what begins none of theirs begins no token. Work is
  * counted in `automaton`. STATUS_LIMIT, STATUS_NOMEM. */
 NODISCARD enum status run_of(struct automaton *automaton, struct grammar_vocabulary *vocabulary,
                              uint32_t root, const uint64_t ascii[2], const struct points *points,

@@ -41,7 +41,7 @@ struct store {
 };
 
 NODISCARD enum status store_init(struct store *store, size_t n_bytes_max);
-void store_fini(struct store *store); /* nobody may use it any more; held items live on */
+void store_fini(struct store *store); /* no thread uses it any more; held items live on */
 
 /* The item of a key, held by the caller too; NULL: not there. */
 void *store_get(struct store *store, const uint64_t key[2]);

@@ -97,7 +97,7 @@ static enum status grammar_threads_add(struct closure *closure, struct thread th
     return threads_push(closure->out, thread);
 }
 
-/* What a frame's `value` stands for, whatever numbers it has today. */
+/* What a frame's `value` stands for, by content: numbers change. */
 static enum status grammar_threads_push(struct machine *machine, struct frame frame,
                                         uint32_t *stack) {
     uint64_t salt[2] = {frame.value, 0};

@@ -16,7 +16,7 @@
 struct thread {
     uint32_t set;
     uint32_t stack;
-    uint32_t trace; /* which regions its bytes were of (trace.h); 0 where nobody asks */
+    uint32_t trace; /* which regions its bytes were of (trace.h); 0 where that is not asked for */
 };
 
 struct threads {

@@ -73,7 +73,7 @@ NODISCARD enum status notation_name(struct notation *notation, struct span name,
 struct named *notation_find(struct notation *notation, struct span name);
 /* Says that a name is being defined; STATUS_INVALID where it is already. */
 NODISCARD enum status notation_define(struct notation *notation, struct span name, uint32_t *rule);
-/* STATUS_INVALID for the first name that nobody defined. */
+/* STATUS_INVALID for the first name without a definition. */
 NODISCARD enum status notation_check(struct notation *notation);
 
 /* Forgets the set; puts characters into it; writes it, or all others, between two nodes. */

@@ -12,7 +12,7 @@ static const json_t *schema_resolve(struct schema *schema, const json_t *node) {
         const json_t *found;
         struct error kept = *schema->error;
         enum status status = schema_follow(schema, node, &found);
-        *schema->error = kept; /* whoever writes the branch tells */
+        *schema->error = kept; /* reported where the branch is written */
         if (status != STATUS_OK || !found)
             return node;
         node = found;

@@ -1,6 +1,6 @@
 /* model/text/grammar/schema/schema.h: what the files of the JSON schema compiler share.
  *
- * A place where a value stands has a conjunction: the schemas that the value must all satisfy, after
+ * A place of a value has a conjunction: the schemas that the value must all satisfy, after
  * references and allOf were followed. Equal conjunctions are one rule, which is written once; so
  * recursion ends, and keywords of several schemas meet where they are read: each file below takes one
  * kind of value and looks at all of them. The schema stays the parsed document: a path in an error is

@@ -10,7 +10,7 @@
  *
  * A program is read-only after jinja_parse(): any thread may render it, many at a time. A render
  * has one arena of its own, dropped at its end. Nothing recurses deeper than JINJA_NESTING_MAX
- * (parsing) or JINJA_DEPTH_MAX (rendering), whatever the source says. */
+ * (parsing) or JINJA_DEPTH_MAX (rendering), for any source. */
 #pragma once
 
 #include "base/error.h"

@@ -33,7 +33,7 @@ struct regex_scratch {
     uint64_t looked_ns;  /* when that was last looked at, by the wall's */
 };
 
-/* Where a walk over a text's matches stands; {0} at its beginning. */
+/* How far a walk over a text's matches has come; {0} at its beginning. */
 struct regex_cursor {
     size_t at;
     size_t last_end; /* of the last match, if any */

@@ -16,7 +16,7 @@ static const char *const chatglm_tokens[] = {"[MASK]",   "[gMASK]",       "[sMAS
 #define N_CHATGLM_TOKENS ((uint32_t)(sizeof chatglm_tokens / sizeof *chatglm_tokens))
 
 /* Baichuan2 writes its turns with <reserved_106> and <reserved_107>. No user's text may become one
- * of these, whatever type the file gives them. */
+ * of these, with any type in the file. */
 static bool spm_folder_is_reserved(struct span text) {
     static const char begin[] = "<reserved_";
     size_t n = sizeof begin - 1;

@@ -1,4 +1,4 @@
-/* Makes tokenizers of kind spm from their parts, whatever file these come from. */
+/* Makes tokenizers of kind spm from their parts, which may come from any of its files. */
 #include "model/text/tokenizer/files/spm_tokenizer.h"
 
 #include "base/fingerprint.h"

@@ -1,5 +1,5 @@
 /* model/text/tokenizer/files/tokenizer_parts.h: a tokenizer of kind bpe, taken apart: what every
- * reader of a vocabulary file comes to, whatever its format. For this folder. */
+ * reader of a vocabulary file comes to, in any format. For this folder. */
 #pragma once
 
 #include "model/text/tokenizer/files/decode.h"

@@ -41,7 +41,7 @@ struct spm_source {
     bool byte_fallback; /* all of <0x00>..<0xFF> are there */
     bool prefix;        /* a text begins with a blank that is not in it */
     bool prefix_always; /* so does what follows a special token */
-    bool suffix;        /* that blank stands at the end instead */
+    bool suffix;        /* that blank is at the end instead */
     bool squeezes;      /* runs of blanks become one; those at the ends go */
     bool escapes;       /* blanks become U+2581 */
     struct span charsmap;

@@ -64,7 +64,7 @@ const struct jinja_builtin *jinja_find_function(const char *name);
 /* Of the kinds that have methods. */
 const struct jinja_builtin *jinja_find_method(enum jinja_kind kind, struct span name);
 
-/* The parts of those tables that stand in files of their own; each ends with a NULL name. */
+/* The parts of those tables that have files of their own; each ends with a NULL name. */
 extern const struct jinja_builtin jinja_json_filters[];
 extern const struct jinja_builtin jinja_string_methods[];
 extern const struct jinja_builtin jinja_split_methods[];

@@ -1,4 +1,4 @@
-/* Methods: of strings, which stand in files of their own, of dicts and loops. */
+/* Methods: of strings, which have files of their own, of dicts and loops. */
 #include "model/text/template/jinja/builtin/jinja_builtin.h"
 #include "model/text/template/jinja/value/jinja_box.h"
 #include "model/text/template/jinja/value/jinja_run.h"

@@ -1,4 +1,4 @@
-/* Tests: what stands behind `is`. */
+/* Tests: the words behind `is`. */
 #include "model/text/template/jinja/builtin/jinja_arith.h"
 #include "model/text/template/jinja/builtin/jinja_builtin.h"
 #include "model/text/template/jinja/builtin/jinja_string.h"

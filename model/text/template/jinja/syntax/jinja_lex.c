@@ -106,7 +106,7 @@ static enum status jinja_lex_comment(struct lexer *lexer, size_t begin) {
     return STATUS_OK;
 }
 
-/* Whether `{% word %}` stands at `at`, whatever its signs; where it ends and its first sign. */
+/* Whether `{% word %}` begins at `at`, with any signs; where it ends and its first sign. */
 static bool jinja_lex_match_word_tag(const struct lexer *lexer, size_t at, const char *word,
                                      bool trims_line, char *sign, size_t *end) {
     if (!jinja_lex_has(lexer, at, "{%"))

@@ -38,7 +38,7 @@ static inline void jinja_nodes_add(struct jinja_nodes *nodes, struct jinja_node 
 static inline const struct jinja_token *jinja_token(const struct jinja_parser *parser) {
     return &parser->tokens.at[parser->pos];
 }
-/* The last token is the end, and nobody steps over it. */
+/* The last token is the end, and no parser steps over it. */
 static inline const struct jinja_token *jinja_next_token(const struct jinja_parser *parser) {
     size_t next = parser->pos + 1 < parser->tokens.n ? parser->pos + 1 : parser->pos;
     return &parser->tokens.at[next];

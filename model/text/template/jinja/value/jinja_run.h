@@ -1,6 +1,6 @@
 /* model/text/template/jinja/value/jinja_run.h: one render at work: its memory and its budgets.
  *
- * One thread. Whatever fails has written the run's error ("line N: ...") before it returns. */
+ * One thread. A function that fails has written the run's error ("line N: ...") before it returns. */
 #pragma once
 
 #include "base/arena.h"
