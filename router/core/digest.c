@@ -70,22 +70,27 @@ static bool digest_advances(const struct slot *slot, struct request *req, struct
     }
 }
 
-/* Is one computed there that came later and is no more urgent? A worker's queue has that order
- * (worker/core/run_queue.h); what was handed over to it has no place in the queue. */
+/* Is `other`, of which `theirs` is there too, computed out of its turn? Tenants take turns, so it says nothing of
+ * another one's. */
+static bool digest_overtakes(const struct request *other, const struct part *theirs,
+                             const struct request *req, const struct part *part) {
+    return other->spec.tenant == req->spec.tenant && other->spec.priority >= req->spec.priority &&
+           theirs->last_state == SEQUENCE_RUNNING && theirs->sent_seq > part->sent_seq;
+}
+
+/* Is one of its tenant computed there that came later and is no more urgent? A worker's queue has that
+ * order (worker/core/run_queue.h); what was handed over to it has no place in the queue. */
 static bool digest_is_overtaken(const struct slot *slot, const struct request *req,
                                 const struct part *part) {
-    uint32_t priority = req->spec.priority;
     if (part == &req->decode && req->handoff)
         return false;
     list_each_entry(whole, &slot->decodes, const struct request, decode.link) {
-        if (part == &req->decode && !whole->handoff && whole->spec.priority >= priority &&
-            whole->decode.last_state == SEQUENCE_RUNNING && whole->decode.sent_seq > part->sent_seq)
+        if (part == &req->decode && !whole->handoff &&
+            digest_overtakes(whole, &whole->decode, req, part))
             return true;
     }
     list_each_entry(prompt, &slot->prefills, const struct request, prefill.link) {
-        if (part == &req->prefill && prompt->spec.priority >= priority &&
-            prompt->prefill.last_state == SEQUENCE_RUNNING &&
-            prompt->prefill.sent_seq > part->sent_seq)
+        if (part == &req->prefill && digest_overtakes(prompt, &prompt->prefill, req, part))
             return true;
     }
     return false;

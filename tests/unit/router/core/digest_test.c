@@ -219,9 +219,10 @@ static void keep(uint32_t slot, uint32_t n_halves, uint32_t alive) {
     }
 }
 
-static void ask_other(uint32_t priority) {
+static void ask_other(uint32_t priority, uint64_t tenant) {
     struct request_spec spec = fake_spec(&fake, OTHER, 33, 30);
     spec.priority = priority;
+    spec.tenant = tenant;
     ck_assert_int_eq(fake_ask_spec(&fake, OTHER, spec), STATUS_OK);
 }
 
@@ -237,24 +238,24 @@ static uint32_t open_kept(void) {
     fake_open_default(&fake);
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
     ask_kept(1);
-    ask_other(1);
+    ask_other(1, 0);
     other_state = SEQUENCE_RUNNING;
     return a;
 }
 
-/* However long: those that run came earlier, are more urgent, or were handed over; or none runs. */
+/* However long: those that run came earlier, are more urgent or another tenant's, or were handed over; or none runs. */
 START_TEST(a_queued_request_waits_for_its_turn) {
-    enum { EARLIER, URGENT, HANDED_OVER };
+    enum { EARLIER, URGENT, FOREIGN, HANDED_OVER };
     fake_open_default(&fake);
     uint32_t a = fake_worker(&fake, "a", _i == HANDED_OVER ? ROLE_DECODE : ROLE_MIXED);
     other_state = _i <= HANDED_OVER ? SEQUENCE_RUNNING : SEQUENCE_WAITING;
     if (_i == EARLIER)
-        ask_other(1);
+        ask_other(1, 0);
     ask_kept(1);
     if (_i == HANDED_OVER)
         fake_worker(&fake, "p", ROLE_PREFILL);
     if (_i > EARLIER)
-        ask_other(_i == URGENT ? 0 : 1);
+        ask_other(_i == URGENT ? 0 : 1, _i == FOREIGN);
     if (_i == HANDED_OVER) {
         ck_assert_uint_eq(fake_count(&fake, MESSAGE_RESERVE, a), 1);
         fake_reserved(&fake, a, 1, 0);
@@ -363,7 +364,7 @@ void suite_add(TCase *tests) {
                         4);
     tcase_add_test(tests, a_queued_request_is_kept_back_for_a_minute_and_no_longer);
     tcase_add_loop_test(tests, a_queued_prompt_is_kept_back_for_a_minute_and_no_longer, 0, 2);
-    tcase_add_loop_test(tests, a_queued_request_waits_for_its_turn, 0, 4);
+    tcase_add_loop_test(tests, a_queued_request_waits_for_its_turn, 0, 5);
     tcase_add_loop_test(tests, the_only_worker_keeps_what_is_queued, 0, 2);
     tcase_add_test(tests, a_token_gives_a_queued_request_another_minute);
     tcase_add_test(tests, missing_listed_missing_loses_nothing);
