@@ -3,17 +3,11 @@
 #include "base/assert.h"
 #include "router/core/core.h"
 
-static bool queue_before(const struct request *a, const struct request *b) {
-    if (a->spec.priority != b->spec.priority)
-        return a->spec.priority < b->spec.priority;
-    return a->arrival < b->arrival;
-}
-
 void queue_add(struct router *router, struct request *req) {
     ASSERT(list_empty(&req->link));
     struct list *at = &router->waiting;
     while (at->prev != &router->waiting &&
-           queue_before(req, list_entry(at->prev, struct request, link)))
+           request_before(req, list_entry(at->prev, struct request, link)))
         at = at->prev;
     list_insert_before(at, &req->link);
     turns_add(&router->turns, req);

@@ -122,6 +122,13 @@ struct part *request_part(struct request *req, uint32_t slot);
 /* The slot gets another worker. */
 void request_forget_slot(struct request *req, uint32_t slot);
 
+/* The order of requests that wait, of one tenant and in the queue: by priority, then arrival. */
+static inline bool request_before(const struct request *a, const struct request *b) {
+    if (a->spec.priority != b->spec.priority)
+        return a->spec.priority < b->spec.priority;
+    return a->arrival < b->arrival;
+}
+
 static inline uint32_t request_n_tokens(const struct request *req) {
     return req->spec.n_prompt + req->n_emitted;
 }

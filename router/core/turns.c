@@ -148,12 +148,6 @@ void turns_leave(struct turns *turns, struct request *req) {
 
 /* --- who waits ------------------------------------------------------------------------------- */
 
-static bool request_before(const struct request *a, const struct request *b) {
-    if (a->spec.priority != b->spec.priority)
-        return a->spec.priority < b->spec.priority;
-    return a->arrival < b->arrival;
-}
-
 static uint64_t max_of(uint64_t a, uint64_t b) {
     return a > b ? a : b;
 }
