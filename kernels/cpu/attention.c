@@ -119,7 +119,7 @@ static void cpu_attend_item(void *arg, uint32_t item, uint32_t thread) {
 /* A few tokens with few key-value heads are less than the threads can share: then query heads of
  * one key-value head go apart, by whole tiles. */
 static void cpu_attend_cut_group(const struct kernels_ctx *ctx, struct tokens_job *job) {
-    uint32_t n_group = ctx->limits.n_heads / ctx->limits.n_kv_heads;
+    uint32_t n_group = limits_heads_in_group(&ctx->limits);
     uint32_t n_items = job->n_spans * ctx->limits.n_kv_heads;
     uint32_t n_tiles = (n_group + ATTEND_ROWS - 1) / ATTEND_ROWS;
     uint32_t n_wanted = n_items > 0 ? (2 * ctx->n_threads + n_items - 1) / n_items : 1;

@@ -12,10 +12,9 @@
 struct linear_job {
     const struct path *path;
     const struct weight *weight;
-    const float *x; /* (n_rows, k) */
-    uint8_t *tiles; /* activations as the format wants them */
-    float
-        *gathered; /* (threads, TILE_ROWS_MAX, max_stored) scratch, where the matrix has an order */
+    const float *x;  /* (n_rows, k) */
+    uint8_t *tiles;  /* activations as the format wants them */
+    float *gathered; /* (threads, TILE_ROWS_MAX, max_stored) scratch: rows in the matrix's order */
     uint32_t max_stored;
     bool fine; /* activations come in two terms */
     float *out;

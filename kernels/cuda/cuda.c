@@ -51,7 +51,7 @@ static size_t cuda_attend_floats(const struct kernels_limits *limits) {
     size_t chunks = (limits->max_context + ATTEND_CHUNK - 1) / ATTEND_CHUNK;
     size_t per_token = chunks * limits->n_heads * ((size_t)limits->head_dim + 2);
     size_t all = per_token * limits->max_tokens;
-    uint32_t group = limits->n_heads / limits->n_kv_heads;
+    uint32_t group = limits_heads_in_group(limits);
     size_t tile = per_token * (group < GPU_QUERIES ? GPU_QUERIES / group : 1);
     size_t most = tile > ATTEND_FLOATS ? tile : ATTEND_FLOATS;
     return all < most ? all : most;

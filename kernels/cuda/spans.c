@@ -7,31 +7,24 @@
 #include "kernels/cuda/held.h"
 #include "kernels/cuda/launches.h"
 #include "kernels/cuda/tray.h"
+#include "kernels/limits.h"
 
 static uint32_t pieces_of(uint32_t n, uint32_t size) {
     return (n + size - 1) / size;
 }
 
-static uint32_t heads_in_group(const struct kernels_limits *limits) {
-    return limits->n_heads / limits->n_kv_heads;
-}
-
-static size_t tiles_bytes(const struct kernels_limits *limits, uint32_t n_tokens) {
-    return (size_t)n_tokens * pieces_of(heads_in_group(limits), GPU_SPLIT_QUERIES) *
-           sizeof(struct gpu_tile);
-}
-
-static size_t places_bytes(const struct kernels_limits *limits, uint32_t n_tokens) {
-    return tiles_bytes(limits, n_tokens) / sizeof(struct gpu_tile) * sizeof(uint32_t);
+/* The most tiles that so many tokens have. */
+static size_t most_tiles(const struct kernels_limits *limits, uint32_t n_tokens) {
+    return (size_t)n_tokens * pieces_of(limits_heads_in_group(limits), GPU_SPLIT_QUERIES);
 }
 
 size_t cuda_spans_bytes(const struct kernels_limits *limits) {
-    return cuda_tray_bytes(tiles_bytes(limits, limits->max_tokens)) +
-           cuda_tray_bytes(places_bytes(limits, limits->max_tokens));
+    size_t n = most_tiles(limits, limits->max_tokens);
+    return cuda_tray_bytes(n * sizeof(struct gpu_tile)) + cuda_tray_bytes(n * sizeof(uint32_t));
 }
 
 static uint32_t few_of(const struct kernels_limits *limits) {
-    uint32_t group = heads_in_group(limits);
+    uint32_t group = limits_heads_in_group(limits);
     return group < GPU_SPLIT_QUERIES ? group : GPU_SPLIT_QUERIES;
 }
 
@@ -78,9 +71,9 @@ static void find_places(struct kernels_ctx *ctx, const struct gpu_tile *tiles, u
 void cuda_spans_list(struct kernels_ctx *ctx, uint32_t n_tokens, uint32_t n_seqs) {
     struct cuda_spans *spans = &ctx->step.spans;
     const uint32_t *seq_begin = ctx->step.seq_begin;
-    uint32_t group = heads_in_group(&ctx->limits), n = 0;
-    size_t n_bytes = tiles_bytes(&ctx->limits, n_tokens);
-    struct gpu_tile *tiles = cuda_tray_take(&ctx->step.tray, n_bytes, &spans->tiles);
+    uint32_t group = limits_heads_in_group(&ctx->limits), n = 0;
+    size_t most = most_tiles(&ctx->limits, n_tokens);
+    struct gpu_tile *tiles = cuda_tray_take(&ctx->step.tray, most * sizeof *tiles, &spans->tiles);
     for (uint32_t seq = 0; seq < n_seqs; seq++)
         if (seq_begin[seq + 1] - seq_begin[seq] == 1)
             n += list_sequence(seq_begin, seq, group, GPU_SPLIT_QUERIES, tiles + n);
@@ -89,9 +82,8 @@ void cuda_spans_list(struct kernels_ctx *ctx, uint32_t n_tokens, uint32_t n_seqs
         if (seq_begin[seq + 1] - seq_begin[seq] != 1)
             n += list_sequence(seq_begin, seq, group, GPU_QUERIES, tiles + n);
     spans->n_tiles = n;
-    ASSERT(n * sizeof *tiles <= n_bytes);
-    uint32_t *places =
-        cuda_tray_take(&ctx->step.tray, places_bytes(&ctx->limits, n_tokens), &spans->places);
+    ASSERT(n <= most);
+    uint32_t *places = cuda_tray_take(&ctx->step.tray, most * sizeof *places, &spans->places);
     find_places(ctx, tiles, places);
     spans->host_places = places;
 }

@@ -10,6 +10,7 @@
 #include "kernels/cuda/spans.h"
 #include "kernels/cuda/tray.h"
 #include "kernels/cuda/wait.h"
+#include "kernels/limits.h"
 #include "kernels/numbers.h"
 
 #include <string.h>
@@ -18,15 +19,11 @@ static uint32_t kv_blocks_of(const struct kernels_limits *limits) {
     return (limits->max_context + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS;
 }
 
-static uint32_t heads_in_group(const struct kernels_limits *limits) {
-    return limits->n_heads / limits->n_kv_heads;
-}
-
 #define BLOCKS_FEW 66 /* of attention: half as many as an H100 has multiprocessors */
 
 /* Whole tokens in a tile, or (0) tiles of a token. */
 static void fill_tile_shape(struct cuda_step *step, const struct kernels_limits *limits) {
-    uint32_t group = heads_in_group(limits);
+    uint32_t group = limits_heads_in_group(limits);
     step->tile_tokens = GPU_QUERIES / group;
     step->tiles_per_token = step->tile_tokens ? 1 : (group + GPU_QUERIES - 1) / GPU_QUERIES;
 }
@@ -39,7 +36,7 @@ enum status cuda_step_open(struct kernels_ctx *ctx, struct error *error) {
     size_t words = 4 * (size_t)limits->max_tokens + 3 * (size_t)limits->max_seqs + 1 +
                    (size_t)limits->max_seqs * kv_blocks_of(limits);
     size_t n_tiles = (size_t)limits->max_tokens * step->tiles_per_token +
-                     (size_t)BLOCKS_FEW * heads_in_group(limits);
+                     (size_t)BLOCKS_FEW * limits_heads_in_group(limits);
     size_t n_bytes = words * sizeof(uint32_t) + n_tiles * sizeof(struct gpu_tile) + 64 * 16;
     if (step->spans.serves)
         n_bytes += cuda_spans_bytes(limits);
@@ -171,7 +168,7 @@ static uint32_t list_tiles(const struct cuda_step *step, uint32_t n_seqs, uint32
  * does. */
 static void choose_few(struct cuda_step *to, const struct sizes *sizes,
                        const struct kernels_limits *limits) {
-    uint32_t group = heads_in_group(limits);
+    uint32_t group = limits_heads_in_group(limits);
     size_t n_blocks = (size_t)sizes->shape.n_tokens * sizes->n_chunks * limits->n_kv_heads;
     to->alone = n_blocks > 0 && n_blocks < BLOCKS_FEW && !to->spans.serves;
     to->few = group == 1 || to->alone ? 1 : group <= 4 ? 4 : group <= 8 ? 8 : group <= 16 ? 16 : 0;
@@ -234,7 +231,7 @@ void cuda_step_begin(struct kernels_ctx *ctx, struct kernels_step *step) {
     to->tray.used = 0;
     to->n_chunks = sizes.shape.n_chunks;
     choose_few(to, &sizes, &ctx->limits);
-    fill_tray(to, step, &sizes, heads_in_group(&ctx->limits));
+    fill_tray(to, step, &sizes, limits_heads_in_group(&ctx->limits));
     if (to->spans.serves)
         cuda_spans_list(ctx, sizes.shape.n_tokens, sizes.n_seqs);
     ctx->kind->copy_in(ctx->main.stream, to->tray.memory, to->tray.pinned, to->tray.used);
