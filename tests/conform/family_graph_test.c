@@ -14,6 +14,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 const char *const suite_name = "family_graph";
 const double suite_timeout_s = 600;
@@ -221,6 +222,30 @@ START_TEST(rehearsed_graphs_have_the_bits_of_launches) {
 }
 END_TEST
 
+static void use_slowly(struct device *device) {
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    real->use(device);
+}
+
+/* A step whose layers nobody follows may still run on another rank when it has ended on the first. */
+START_TEST(ranks_are_rehearsed_behind_their_last_step) {
+    static const struct way way = {.n_ranks = 2, .sums = SUMS_HOST};
+    struct run run;
+    run_open(&run, 1, &way);
+    struct device_kind slow = *real;
+    slow.use = use_slowly;
+    run.forward.others.threads[0].rank.ctx->kind = &slow;
+    uint32_t id = 7;
+    struct plan_row row = {.n_tokens = 1, .ids = &id, .blocks = run.blocks[0], .sample = true};
+    struct plan plan = {.n_rows = 1, .n_tokens = 1, .rows = &row};
+    batch_build(&run.batch, &plan);
+    forward_run(&run.forward, &run.batch, NULL, NULL);
+    forward_end(&run.forward);
+    ck_assert_uint_eq(rehearse_run(&run.forward, &run.batch), 0); /* the host adds up: no graphs */
+    run_close(&run);
+}
+END_TEST
+
 START_TEST(devices_that_add_up_have_the_bits_of_the_host) {
     static const struct way ways[2] = {{.n_ranks = 2, .sums = SUMS_HOST},
                                        {.n_ranks = 2, .sums = SUMS_DEVICE}};
@@ -283,6 +308,7 @@ void suite_add(TCase *tests) {
     setenv("TANDEM_NCCL", FAKE_NCCL, 1);
 #endif
     tcase_add_loop_test(tests, graphs_have_the_bits_of_launches, 0, N_MODELS);
+    tcase_add_test(tests, ranks_are_rehearsed_behind_their_last_step);
     for (int i = 0; i < N_MODELS; i++)
         if (models[i].is_large)
             tcase_add_loop_test(tests, rehearsed_graphs_have_the_bits_of_launches, i, i + 1);

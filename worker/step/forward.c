@@ -314,14 +314,18 @@ void forward_begin(struct forward *forward, const struct batch *batch, forward_l
         forward_end_without_ranks(forward);
 }
 
+/* Until this thread may work with the devices of all ranks: not while others give them work. */
+static void forward_await_ranks(struct forward *forward) {
+    if (forward->n_ranks > 1 && !board_settled(forward->memory.board, &forward->patience))
+        forward_end_without_ranks(forward);
+}
+
 void forward_follow(struct forward *forward, forward_layers *layers_done, void *context) {
     if (!layers_done || !rank_marks(&forward->rank))
         return;
     if (forward_devices_add(forward))
         forward_await_end(forward);
-    /* KV of all devices is copied from this thread: not while others give them work. */
-    if (forward->n_ranks > 1 && !board_settled(forward->memory.board, &forward->patience))
-        forward_end_without_ranks(forward);
+    forward_await_ranks(forward); /* KV of all devices is copied from this thread */
     forward_follow_marks(forward, layers_done, context);
 }
 
@@ -335,11 +339,12 @@ bool forward_goes_ahead(const struct forward *forward) {
     return forward_launches(forward) && forward->rank.kernels->sample_begin;
 }
 
-uint32_t forward_rehearse(const struct forward *forward, uint32_t n_seqs) {
+uint32_t forward_rehearse(struct forward *forward, uint32_t n_seqs) {
     const struct kernels *kernels = forward->rank.kernels;
     uint32_t n = 0;
     if (!kernels || !kernels->rehearse)
         return 0;
+    forward_await_ranks(forward); /* of a step whose layers were not followed */
     for (uint32_t rank = 0; rank < forward->n_ranks; rank++) /* of a device all are here */
         n = kernels->rehearse(forward_rank_here(forward, rank)->ctx, n_seqs);
     return n;

@@ -85,7 +85,7 @@ bool forward_await_choice(struct forward *forward, forward_layers *layers_done, 
 
 /* The kernels' rehearse(), of all ranks: the next step, of as many sequences as this answers, is for its record alone. 0: there is
  * nothing to rehearse. */
-uint32_t forward_rehearse(const struct forward *forward, uint32_t n_seqs);
+uint32_t forward_rehearse(struct forward *forward, uint32_t n_seqs);
 
 /* Ends the step that forward_run() began, when nothing more is computed with its results. A device
  * that failed ends the process, with a line that says so. */
