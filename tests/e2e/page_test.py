@@ -144,6 +144,22 @@ def defaults_are_shown_and_changed(cluster, browser):
     page.close()
 
 
+def settings_count_at_once(cluster, browser):
+    """A question that is sent in the very task that closes the settings is asked by them."""
+    page = browser.open(cluster.url + "/")
+    page.until("document.querySelector('#served').innerText === 'hash'", "the model's name")
+    page.click("#open-settings")
+    page.eval("""(() => {
+        document.getElementById('max-tokens').value = '7';
+        document.querySelector('#settings .main').click();
+        document.getElementById('prompt').value = 'At once';
+        document.getElementById('composer').requestSubmit();
+    })()""")
+    page.until("!!document.querySelector('.tools')", "the end of the answer")
+    assert json.loads(page.posts[-1])["max_tokens"] == 7, page.posts[-1]
+    page.close()
+
+
 def a_worker_has_handles(cluster, browser):
     """Its process and host, a drain that is taken back, and a kill that is said before it is done."""
     page = browser.open(cluster.url + "/")
@@ -340,6 +356,7 @@ def in_a_browser(tally, cluster, browser, folder):
     tally.run("a lost worker is seen", a_lost_worker_is_seen, cluster, page)
     tally.run("it fits and can be read", it_fits_and_can_be_read, page)
     tally.run("defaults are shown and changed", defaults_are_shown_and_changed, cluster, browser)
+    tally.run("settings count at once", settings_count_at_once, cluster, browser)
     tally.run("a worker has handles", a_worker_has_handles, cluster, browser)
     tally.run("Markdown is text", markdown_is_text, cluster, browser)
     tally.run("thoughts are folded", thoughts_are_folded, cluster, browser)

@@ -58,6 +58,12 @@ function keepSettings() {
   if (keys.admin !== admin) watch.again();
 }
 
+// The dialog's close event comes with a later task, and a question may be sent before it.
+function closeSettings() {
+  $("settings").close();
+  keepSettings();
+}
+
 function view(name) {
   document.body.dataset.view = name;
   for (const button of document.querySelectorAll("[data-show]")) button.setAttribute("aria-pressed", button.dataset.show === name);
@@ -84,11 +90,11 @@ function listen() {
   $("locked").lastChild.onclick = () => openSettings("admin-key");
   $("settings").firstElementChild.onsubmit = (event) => {
     event.preventDefault();
-    $("settings").close();
+    closeSettings();
   };
-  $("settings").onclose = keepSettings;
+  $("settings").onclose = keepSettings; // by Escape
   $("settings").onclick = (event) => {
-    if (event.target === $("settings")) $("settings").close(); // beside the form
+    if (event.target === $("settings")) closeSettings(); // beside the form
   };
   $("model").onchange = () => {
     tab.set("model", $("model").value);
