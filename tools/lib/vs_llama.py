@@ -2,7 +2,7 @@
 
 Work: (1) one stream, 8 tokens of prompt, 128 of answer; (2) sixteen such streams at once; (3) a prompt of 512
 tokens and one token of answer. Ours goes through HTTP, JSON and sampling; llama.cpp's share is llama_decode
-alone, without sampling.
+alone, without sampling. A peer (vs_llama_peer.py) does the same by its own programs; its one stream has no prompt.
 """
 import argparse
 import ctypes
@@ -11,12 +11,14 @@ import json
 import random
 import statistics
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
 
 import llama_cpp
-import numpy as np
+
+from vs_llama_peer import Peer, PeerError
 
 ROOT = Path(__file__).resolve().parents[2]
 N_PROMPT, N_ANSWER, N_STREAMS, N_PREFILL = 8, 128, 16, 512
@@ -113,26 +115,47 @@ class Llama:
         return N_PREFILL / (time.perf_counter() - began)
 
 
+def compare(engines, rounds):
+    """A row for each work: medians of tokens a second, and of each round's ratios to ours. engines: (name, engine); ours is the first."""
+    names = [name for name, _ in engines]
+    print("| | " + " | ".join([names[0]] + [f"{name} | ratio | from..to" for name in names[1:]]) + " |")
+    print("|---" * (2 + 3 * (len(engines) - 1)) + "|")
+    for name, work in (("decode, one stream", "one"), (f"decode, {N_STREAMS} streams", "many"),
+                       (f"prefill, {N_PREFILL} tokens", "prefill")):
+        for _, engine in engines:
+            getattr(engine, work)()
+        taken = [[getattr(engine, work)() for _, engine in engines] for _ in range(rounds)]
+        cells = [f"{statistics.median(figures[0] for figures in taken):.0f}"]
+        for at in range(1, len(engines)):
+            ratios = sorted(figures[0] / figures[at] for figures in taken)
+            cells += [f"{statistics.median(figures[at] for figures in taken):.0f}", f"{statistics.median(ratios):.2f}",
+                      f"{ratios[0]:.2f}..{ratios[-1]:.2f}"]
+        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--model", required=True)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--peer", metavar="FOLDER", help="another build of that family: llama-bench and llama-batched-bench")
+    parser.add_argument("--peer-bench", metavar="ARGUMENTS", default="", help="more arguments of its llama-bench: '-fa 1'")
+    parser.add_argument("--peer-batched", metavar="ARGUMENTS", default="", help="more arguments of its llama-batched-bench")
     options = parser.parse_args()
-    ours, theirs = Ours(options.model, options.threads), Llama(options.model, options.threads)
     try:
-        print(f"| tokens/s, {options.threads} threads, medians of {options.rounds} | ours | llama.cpp | ratio "
-              "| ratios from..to |")
-        print("|---|---|---|---|---|")
-        for name, work in (("decode, one stream", "one"), (f"decode, {N_STREAMS} streams", "many"),
-                           (f"prefill, {N_PREFILL} tokens", "prefill")):
-            getattr(ours, work)()
-            getattr(theirs, work)()
-            pairs = [(getattr(ours, work)(), getattr(theirs, work)()) for _ in range(options.rounds)]
-            a, b = np.array(pairs).T
-            ratios = sorted(x / y for x, y in pairs)
-            print(f"| {name} | {statistics.median(a):.0f} | {statistics.median(b):.0f} "
-                  f"| {statistics.median(ratios):.2f} | {ratios[0]:.2f}..{ratios[-1]:.2f} |", flush=True)
+        peer = options.peer and Peer(options.peer, options.model, options.threads, (N_PROMPT, N_ANSWER, N_STREAMS, N_PREFILL),
+                                     options.peer_bench, options.peer_batched)
+    except PeerError as error:
+        sys.exit(f"vs-llama: {error}")
+    ours = Ours(options.model, options.threads)
+    engines = [("ours", ours), ("llama.cpp", Llama(options.model, options.threads))]
+    if peer:
+        engines.append((Path(options.peer).resolve().name, peer))
+    try:
+        print(f"tokens/s, {options.threads} threads, medians of {options.rounds}, in turn\n")
+        compare(engines, options.rounds)
+    except PeerError as error:
+        sys.exit(f"vs-llama: {error}")
     finally:
         ours.close()
 
