@@ -6,6 +6,7 @@
 #include "base/assert.h"
 
 #define ITEMS_PER_THREAD 4
+#define THREAD_WORK      (4u << 20)   /* multiplications of a thread that are worth another item */
 #define ITEM_BYTES       (128u << 10) /* weights that several tiles read: they stay in the L2 cache */
 #define ITEM_WORK_MIN    (96u << 10) /* multiplications worth waking a thread for */
 
@@ -125,13 +126,18 @@ static void cpu_linear_panels_item(const struct linear_job *job, uint32_t item) 
     }
 }
 
-/* n_panels: of all products of the set, which the threads share. What only one tile reads need not
- * stay in a cache: the longer the piece, the better the processor knows what is read next. */
+/* n_panels: of all products of the set, which the threads share. Items beside the first of a thread
+ * let the others help one that is late, but each costs a claim: in products of ten microseconds a
+ * tenth. What only one tile reads need not stay in a cache: the longer the piece, the better the
+ * processor knows what is read next. */
 static uint32_t cpu_linear_panels_per_item(const struct kernels_ctx *ctx,
                                            const struct linear_job *job, uint32_t n_panels) {
     const struct weight *weight = job->weight;
     uint64_t panel_work = (uint64_t)PANEL * weight->k_stored * job->n_rows;
-    uint32_t share = n_panels / (ctx->n_threads * ITEMS_PER_THREAD);
+    uint64_t of_thread = n_panels * panel_work / ctx->n_threads / THREAD_WORK;
+    uint32_t per_thread = of_thread < ITEMS_PER_THREAD ? (uint32_t)of_thread + 1 : ITEMS_PER_THREAD;
+    uint32_t n_items = ctx->n_threads * per_thread;
+    uint32_t share = (n_panels + n_items - 1) / n_items;
     uint32_t most =
         job->n_rows <= job->tile_rows ? UINT32_MAX : (uint32_t)(ITEM_BYTES / panel_bytes(weight));
     uint32_t least = (uint32_t)(ITEM_WORK_MIN / panel_work) + 1;
