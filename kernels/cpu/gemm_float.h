@@ -50,6 +50,15 @@ VEC_INLINE void gemm_finish_tile(const struct gemm_job *job, uint32_t panel, con
     else VEC_UNROLL(8) for (uint32_t r = 0; r < n_rows; r++) gemm_finish(job, panel, r, y[r], NULL);
 }
 
+/* Asks for weights that are n_bytes long, some panels or blocks before their turn. With one row what a
+ * processor works on ahead of time reaches far enough by itself; with more it ends within two blocks,
+ * and each new line would be waited for. */
+#define GEMM_AHEAD 8192
+VEC_INLINE void gemm_fetch(const void *weights, const size_t n_bytes, const uint32_t n_rows) {
+    for (size_t i = 0; n_rows > 1 && i < n_bytes; i += 64)
+        __builtin_prefetch((const void *)((uintptr_t)weights + GEMM_AHEAD + i), 0, 3);
+}
+
 /* PANELS panels times ROWS rows: one chain of FMAs per output, in rising k. */
 #define GEMM_CHAIN(name, type, load)                                                               \
     VEC_INLINE void name(const struct gemm_job *job, uint32_t panel, const uint32_t n_panels,      \
@@ -61,7 +70,10 @@ VEC_INLINE void gemm_finish_tile(const struct gemm_job *job, uint32_t panel, con
         VEC_UNROLL(32) for (uint32_t i = 0; i < n_panels * n_rows; i++) f[i] = vec_set(0.0f);      \
         for (uint32_t i = 0; i < k; i++)                                                           \
             VEC_UNROLL(4) for (uint32_t p = 0; p < n_panels; p++) {                                \
-                struct vec v = load(w + ((size_t)p * k + i) * PANEL);                              \
+                const type *from = w + ((size_t)p * k + i) * PANEL;                                \
+                if (i * PANEL * sizeof(type) % 64 == 0)                                            \
+                    gemm_fetch(from, 64, n_rows);                                                  \
+                struct vec v = load(from);                                                         \
                 VEC_UNROLL(8)                                                                      \
                 for (uint32_t r = 0; r < n_rows; r++)                                              \
                     f[p * n_rows + r] =                                                            \
@@ -92,6 +104,7 @@ VEC_INLINE void gemm_bf16(const struct gemm_job *job, uint32_t panel, const uint
         VEC_UNROLL(8)
         for (uint32_t r = 0; r < n_rows; r++)
             even[r] = odd[r] = vec_set(0.0f);
+        gemm_fetch(w, sizeof *w * PANEL * GROUP, n_rows);
         for (uint32_t i = g; i < g + GROUP; i += 2, w += 2 * PANEL) {
             struct vec first = vec_load_bf16_even(w);
             struct vec second = vec_load_bf16_odd(w);

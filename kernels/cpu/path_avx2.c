@@ -138,6 +138,8 @@ VEC_INLINE void half_ints(const struct gemm_job *job, uint32_t panel, const uint
                                first + place.mins + half_scales};
         const uint32_t end = n_blocks - b < stride ? n_blocks : b + stride;
         do {
+            if (half == 0)
+                gemm_fetch(w.values, form.four ? PANEL_I4_BYTES : PANEL_I8_BYTES, n_rows);
             half_block(f, w, tile, n_rows, form);
             w.values += form.four ? PANEL_I4_BYTES : PANEL_I8_BYTES;
             tile += (size_t)n_rows * TILE_ROW_BYTES;

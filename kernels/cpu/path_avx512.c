@@ -114,6 +114,7 @@ VEC_INLINE void gemm_ints(const struct gemm_job *job, uint32_t panel, const uint
         do {
             const struct tile_group tile = tile_at(job->x, b, n_rows);
             __m512i weights[8];
+            gemm_fetch(w, form.four ? PANEL_I4_BYTES : PANEL_I8_BYTES, n_rows);
             load_block(weights, w, form.four);
             gemm_block(f, weights, scale, min, &tile, n_rows, form);
             w += form.four ? PANEL_I4_BYTES : PANEL_I8_BYTES;
