@@ -31,6 +31,7 @@ struct attend_tile {
     float scores[ATTEND_ROWS][ATTEND_CHUNK]; /* then weights */
     float sums[ATTEND_ROWS][HEAD_DIM_MAX];   /* of one chunk */
     uint32_t last_block;                     /* that any row looks at */
+    bool asks; /* the others of its job find in the cache what it read */
 };
 
 /* Keys of this head in a block, and values from index `at` on. `format` is a constant wherever it
@@ -51,14 +52,15 @@ VEC_INLINE const char *attend_v(const struct attend_job *job, uint32_t block, si
 }
 
 /* Blocks lie anywhere, so the processor cannot know which comes next: each is asked for, into the L2
- * cache, as many blocks before its turn as scores are computed of at once. */
+ * cache, as many blocks before its turn as scores are computed of at once. Only the first tile of a job
+ * does, since asking for what is there costs prompts a tenth. `asks` is a constant, as `format` is. */
 VEC_INLINE uint32_t attend_ahead(const struct attend_tile *tile, uint32_t block) {
     block += ATTEND_VECS;
     return block < tile->last_block ? block : tile->last_block;
 }
 
-VEC_INLINE void attend_fetch(const char *from, size_t n_bytes) {
-    for (size_t i = 0; i < n_bytes; i += 64)
+VEC_INLINE void attend_fetch(const char *from, size_t n_bytes, const bool asks) {
+    for (size_t i = 0; asks && i < n_bytes; i += 64)
         __builtin_prefetch(from + i, 0, 2);
 }
 
@@ -77,7 +79,7 @@ VEC_INLINE struct vec attend_load_n(const char *from, uint32_t n, const enum kv_
 /* Dot products of n_rows rows with the keys of n_blocks blocks. */
 VEC_INLINE void attend_dots(struct attend_tile *tile, uint32_t first_row, const uint32_t n_rows,
                             uint32_t block, const uint32_t n_blocks, uint32_t at,
-                            const enum kv_format format) {
+                            const enum kv_format format, const bool asks) {
     const struct attend_job *job = tile->job;
     const size_t bytes = KV_BLOCK_TOKENS * kv_format_bytes(format); /* of a dimension */
     const char *k[ATTEND_VECS];
@@ -95,7 +97,7 @@ VEC_INLINE void attend_dots(struct attend_tile *tile, uint32_t first_row, const 
         VEC_UNROLL(4)
     for (uint32_t b = 0; b < n_blocks; b++) {
         if (d * bytes % 64 == 0)
-            attend_fetch(ahead[b] + d * bytes, 1);
+            attend_fetch(ahead[b] + d * bytes, 1, asks);
         struct vec keys = attend_load(k[b], (size_t)d * KV_BLOCK_TOKENS, format);
         VEC_UNROLL(4)
         for (uint32_t r = 0; r < n_rows; r++)
@@ -113,7 +115,7 @@ VEC_INLINE void attend_dots(struct attend_tile *tile, uint32_t first_row, const 
  * rows; where whole_vecs is 0 to the last ones, [d, dim), which are fewer than 16. */
 VEC_INLINE void attend_add(struct attend_tile *tile, uint32_t first_row, const uint32_t n_rows,
                            uint32_t begin, uint32_t end, uint32_t d, const uint32_t whole_vecs,
-                           const enum kv_format format) {
+                           const enum kv_format format, const bool asks) {
     struct vec sums[ATTEND_ROWS * ATTEND_VECS];
     uint32_t dim = tile->job->kv->head_dim;
     const uint32_t n_vecs = whole_vecs ? whole_vecs : 1;
@@ -132,7 +134,7 @@ VEC_INLINE void attend_add(struct attend_tile *tile, uint32_t first_row, const u
         uint32_t last = j - slot + KV_BLOCK_TOKENS < end ? j - slot + KV_BLOCK_TOKENS : end;
         for (; j < last; j++, v += row_bytes, ahead += row_bytes) {
             struct vec values[ATTEND_VECS];
-            attend_fetch(ahead, 16 * n_vecs * kv_format_bytes(format));
+            attend_fetch(ahead, 16 * n_vecs * kv_format_bytes(format), asks);
             VEC_UNROLL(4)
             for (uint32_t i = 0; i < n_vecs; i++)
                 values[i] = whole_vecs ? attend_load(v, (size_t)16 * i, format)
@@ -170,19 +172,19 @@ VEC_INLINE void attend_add(struct attend_tile *tile, uint32_t first_row, const u
     }
 
 VEC_INLINE void attend_scores_of(struct attend_tile *tile, uint32_t begin, uint32_t end,
-                                 const enum kv_format format) {
+                                 const enum kv_format format, const bool asks) {
     uint32_t n_rows = tile->n_rows;
     uint32_t last = (end + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS;
     for (uint32_t block = begin / KV_BLOCK_TOKENS; block < last;) {
         uint32_t at = block * KV_BLOCK_TOKENS % ATTEND_CHUNK;
         if (last - block >= ATTEND_VECS) {
-#define CALL(rows) attend_dots(tile, 0, rows, block, ATTEND_VECS, at, format)
+#define CALL(rows) attend_dots(tile, 0, rows, block, ATTEND_VECS, at, format, asks)
             ATTEND_CASES(CALL)
 #undef CALL
             block += ATTEND_VECS;
             continue;
         }
-#define CALL(rows) attend_dots(tile, 0, rows, block, 1, at, format)
+#define CALL(rows) attend_dots(tile, 0, rows, block, 1, at, format, asks)
         ATTEND_CASES(CALL)
 #undef CALL
         block++;
@@ -190,41 +192,51 @@ VEC_INLINE void attend_scores_of(struct attend_tile *tile, uint32_t begin, uint3
 }
 
 VEC_INLINE void attend_values_of(struct attend_tile *tile, uint32_t first_row, uint32_t n_rows,
-                                 uint32_t begin, uint32_t end, const enum kv_format format) {
+                                 uint32_t begin, uint32_t end, const enum kv_format format,
+                                 const bool asks) {
     uint32_t dim = tile->job->kv->head_dim;
     uint32_t d = 0;
     for (; d + 16 * ATTEND_VECS <= dim; d += 16 * ATTEND_VECS) {
-#define CALL(rows) attend_add(tile, first_row, rows, begin, end, d, ATTEND_VECS, format)
+#define CALL(rows) attend_add(tile, first_row, rows, begin, end, d, ATTEND_VECS, format, asks)
         ATTEND_CASES(CALL)
 #undef CALL
     }
     for (; d + 16 <= dim; d += 16) {
-#define CALL(rows) attend_add(tile, first_row, rows, begin, end, d, 1, format)
+#define CALL(rows) attend_add(tile, first_row, rows, begin, end, d, 1, format, asks)
         ATTEND_CASES(CALL)
 #undef CALL
     }
     if (d < dim) {
-#define CALL(rows) attend_add(tile, first_row, rows, begin, end, d, 0, format)
+#define CALL(rows) attend_add(tile, first_row, rows, begin, end, d, 0, format, asks)
         ATTEND_CASES(CALL)
 #undef CALL
     }
 }
 
+/* Runs call(format, asks) with constants. */
+#define ATTEND_FORMS(tile, call)                                                                   \
+    if ((tile)->job->kv->format == KV_F32 && (tile)->asks)                                         \
+        call(KV_F32, true);                                                                        \
+    else if ((tile)->job->kv->format == KV_F32)                                                    \
+        call(KV_F32, false);                                                                       \
+    else if ((tile)->asks)                                                                         \
+        call(KV_F16, true);                                                                        \
+    else                                                                                           \
+        call(KV_F16, false)
+
 static void attend_scores(struct attend_tile *tile, uint32_t begin, uint32_t end) {
-    if (tile->job->kv->format == KV_F32)
-        attend_scores_of(tile, begin, end, KV_F32);
-    else
-        attend_scores_of(tile, begin, end, KV_F16);
+#define CALL(format, asks) attend_scores_of(tile, begin, end, format, asks)
+    ATTEND_FORMS(tile, CALL);
+#undef CALL
 }
 
 static void attend_values(struct attend_tile *tile, uint32_t first_row, uint32_t n_rows,
                           uint32_t begin, uint32_t end) {
     if (begin >= end)
         return;
-    if (tile->job->kv->format == KV_F32)
-        attend_values_of(tile, first_row, n_rows, begin, end, KV_F32);
-    else
-        attend_values_of(tile, first_row, n_rows, begin, end, KV_F16);
+#define CALL(format, asks) attend_values_of(tile, first_row, n_rows, begin, end, format, asks)
+    ATTEND_FORMS(tile, CALL);
+#undef CALL
 }
 
 static const float attend_lanes[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
@@ -373,6 +385,7 @@ static void path_attend(const struct attend_job *job) {
     tile.job = job;
     for (uint32_t first = 0; first < n; first += ATTEND_ROWS) {
         tile.n_rows = n - first < ATTEND_ROWS ? n - first : ATTEND_ROWS;
+        tile.asks = first == 0;
         for (uint32_t r = 0; r < tile.n_rows; r++) {
             uint32_t token = (first + r) / job->n_group;
             uint32_t head = (first + r) % job->n_group;
