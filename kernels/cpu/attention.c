@@ -4,6 +4,8 @@
 #include "base/assert.h"
 #include "kernels/limits.h"
 
+#define ROPE_TOKENS_MIN 4 /* one takes about a microsecond: fewer are not worth a second thread */
+
 struct tokens_job {
     const struct kernels_ctx *ctx;
     const struct kernels_batch *batch;
@@ -75,7 +77,7 @@ void cpu_rope_kv(struct kernels_ctx *ctx, float *qkv, const struct kernels_batch
     uint32_t saved = numbers_enter();
     struct tokens_job job = {.ctx = ctx, .batch = batch, .kv = kv, .rope = rope, .qkv_out = qkv};
     uint32_t n_spans = cpu_attend_cut(ctx, batch);
-    if (batch->n_tokens > SPAN_TOKENS)
+    if (batch->n_tokens > ROPE_TOKENS_MIN)
         thread_pool_run(ctx->pool, n_spans, cpu_rope_span, &job);
     else
         for (uint32_t i = 0; i < n_spans; i++)

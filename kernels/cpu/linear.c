@@ -9,6 +9,7 @@
 #define THREAD_WORK      (4u << 20)   /* multiplications of a thread that are worth another item */
 #define ITEM_BYTES       (128u << 10) /* weights that several tiles read: they stay in the L2 cache */
 #define ITEM_WORK_MIN    (96u << 10) /* multiplications worth waking a thread for */
+#define QUANTIZE_FLOATS  4096        /* about 1.5 us of work: less is not worth a second thread */
 
 struct linear_job {
     const struct path *path;
@@ -179,7 +180,9 @@ static void cpu_linear_set_run(struct kernels_ctx *ctx, struct linear_set *set) 
         struct linear_job *job = &set->jobs[i];
         enum weight_format format = job->weight->format;
         uint32_t n_tiles = (job->n_rows + job->tile_rows - 1) / job->tile_rows;
-        job->tiles_per_item = 32768 / (job->tile_rows * job->weight->k_stored) + 1;
+        uint32_t share = n_tiles / (ctx->n_threads * ITEMS_PER_THREAD);
+        uint32_t least = QUANTIZE_FLOATS / (job->tile_rows * job->weight->k_stored) + 1;
+        job->tiles_per_item = share > least ? share : least;
         job->n_tile_items = format == WEIGHT_F32 || format == WEIGHT_F16
                                 ? 0
                                 : (n_tiles + job->tiles_per_item - 1) / job->tiles_per_item;
