@@ -86,6 +86,7 @@ step_limit_s=1800 alone e2e/far_test/real "$python tests/e2e/far_test.py cuda-em
 step_limit_s=3600 alone tsan/failover_long "TANDEM_BUILD=tsan $python tests/e2e/failover_test.py --kills 40 --stops 5"
 step_limit_s=3600 alone package "tools/package >&2 && $python tests/package/installed_test.py"
 step_limit_s=3600 alone package/container "$python tests/package/container_test.py"
+alone package/slurm_nodes "$python tests/package/slurm_nodes_test.py"
 step_limit_s=14400 alone mutants "tests/mutants/run --jobs 2"
 # On lines of the two days before HEAD's date, others with each commit. What survives is told and fails nothing: which lines are
 # drawn is chance.

@@ -10,6 +10,9 @@ build_packages="build-essential cmake ninja-build pkg-config ccache ca-certifica
 # clang alone brings no sanitizer and no fuzzer: libclang-rt-dev has their libraries.
 # shellcheck disable=SC2034
 test_packages="mandoc clang clang-format clang-tidy libclang-rt-dev llvm binutils mold git procps"
+# For tests/package/slurm_nodes_test.py. Without /etc/slurm/slurm.conf their units start nothing.
+# shellcheck disable=SC2034
+slurm_packages="slurmctld slurmd slurm-client munge iproute2"
 
 install_packages() {
     local missing="" name log
