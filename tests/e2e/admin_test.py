@@ -141,6 +141,20 @@ def a_drained_worker_can_end(cluster):
     assert not re.search(rf"{busy}.*(signal|status=[1-9])", cluster.log_text()), cluster.log_text()[-2000:]
 
 
+def a_drained_workers_end_warns_of_nothing():
+    """It goes as it was told to, and the peer that it had KV from has nothing to warn of."""
+    with Cluster("--prefill", 1, "--decode", 1) as cluster:
+        assert post_json(cluster.port, "/v1/completions", {"prompt": "x", "max_tokens": 2})
+        old = next(w for w in cluster.workers() if w["name"] == "decode0")
+        assert old["handoffs"]["in"] == 1, old
+        assert tandem("drain", "--exit", "decode0", "--server", cluster.url).returncode == 0
+        eventually(lambda: any(w["name"] == "decode0" and w["state"] == "ready" and w["pid"] != old["pid"] for w in cluster.workers()),
+                   "a new process of that name")
+        lost = eventually(lambda: [line for line in cluster.log_text().splitlines() if '"kv link lost"' in line], "the peer's line")
+        assert len(lost) == 1 and "level=info" in lost[0] and "peer=decode0" in lost[0], lost
+        assert not re.search("level=(warn|error)", cluster.log_text()), cluster.log_text()[-2000:]
+
+
 def live_requests_are_listed():
     """Each live call with where its sequences are; one without a worker says why; none is left in the end."""
     with Cluster("--prefill", 1, "--decode", 1, "--step-us", 20000) as cluster:
@@ -306,6 +320,7 @@ def main():
         tally.run("keys are read again", keys_are_read_again, folder)
         tally.run("a key may move, and never be in both files", a_key_may_move_and_never_be_in_both_files, folder)
         tally.run("the log level is read again", the_log_level_is_read_again, folder)
+    tally.run("a drained worker's end warns of nothing", a_drained_workers_end_warns_of_nothing)
     tally.run("live requests are listed", live_requests_are_listed)
     tally.run("a public address without keys is told", a_public_address_is_told)
     return tally.end()

@@ -176,13 +176,14 @@ void engine_constrained(struct engine *engine, uint64_t now_ns, uint32_t slot, u
     settle_event(engine);
 }
 
-void engine_link_lost(struct engine *engine, uint64_t now_ns, uint32_t link) {
+uint32_t engine_link_lost(struct engine *engine, uint64_t now_ns, uint32_t link) {
     engine->now_ns = now_ns;
     struct peer_link *peer_link = peer_link_find(&engine->peer_links, link);
     if (!peer_link)
-        return;
-    settle_link_lost(engine, peer_link);
+        return 0;
+    uint32_t n_ended = settle_link_lost(engine, peer_link);
     settle_event(engine);
+    return n_ended;
 }
 
 void engine_tick(struct engine *engine, uint64_t now_ns) {

@@ -149,7 +149,8 @@ void engine_message(struct engine *engine, uint64_t now_ns, uint32_t link,
  * prefill worker (accepted = true): its identity. */
 void engine_kv_open(struct engine *engine, uint64_t now_ns, uint32_t link, const char *name,
                     uint64_t incarnation, uint32_t credits, bool accepted);
-void engine_link_lost(struct engine *engine, uint64_t now_ns, uint32_t link);
+/* The link is gone. Answers how many hand-offs over it that ends, which is 0 for a router's. */
+uint32_t engine_link_lost(struct engine *engine, uint64_t now_ns, uint32_t link);
 
 /* A KV link that answered BUSY has room again, and no message for the core tells it. */
 void engine_kv_room(struct engine *engine, uint64_t now_ns);

@@ -50,10 +50,11 @@ void handoff_link_message(struct engine *engine, struct peer_link *peer_link,
         engine->figures.n_stale_dropped++;
 }
 
-void handoff_link_lost(struct engine *engine, struct peer_link *peer_link) {
+uint32_t handoff_link_lost(struct engine *engine, struct peer_link *peer_link) {
     struct list *first;
+    uint32_t n_ended = 0;
     peer_link->ready = false;
-    while ((first = list_first(&peer_link->transfers)) != NULL) {
+    for (; (first = list_first(&peer_link->transfers)) != NULL; n_ended++) {
         struct sequence *sequence = list_entry(first, struct sequence, of_link);
         bool committed = sequence->handoff.side == HANDOFF_OUT && sequence->handoff.commit_sent;
         handoff_note(engine, NOTE_TRANSFER_ENDED, sequence, "link_lost");
@@ -64,4 +65,5 @@ void handoff_link_lost(struct engine *engine, struct peer_link *peer_link) {
         else
             retire_fail(engine, sequence, REASON_TRANSFER);
     }
+    return n_ended;
 }

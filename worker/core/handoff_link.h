@@ -8,5 +8,5 @@
 void handoff_link_message(struct engine *engine, struct peer_link *peer_link,
                           const struct message *message);
 
-/* The link is gone: its transfers end. Its entry stays taken. */
-void handoff_link_lost(struct engine *engine, struct peer_link *peer_link);
+/* The link is gone: its transfers end, which are counted. Its entry stays taken. */
+uint32_t handoff_link_lost(struct engine *engine, struct peer_link *peer_link);

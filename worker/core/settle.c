@@ -9,13 +9,14 @@
 #include "worker/core/retire.h"
 #include "worker/core/session.h"
 
-void settle_link_lost(struct engine *engine, struct peer_link *peer_link) {
+uint32_t settle_link_lost(struct engine *engine, struct peer_link *peer_link) {
     if (peer_link->kind == PEER_LINK_ROUTER) {
         session_drop(engine, peer_link);
-        return;
+        return 0;
     }
-    handoff_link_lost(engine, peer_link);
+    uint32_t n_ended = handoff_link_lost(engine, peer_link);
     peer_link_give(&engine->peer_links, peer_link);
+    return n_ended;
 }
 
 /* What is told of a broken link. A router that took its leave with all done loses no work. */

@@ -13,5 +13,5 @@ void settle_step(struct engine *engine);
 /* What is due at now_ns: leases, a drain's end, routers that are silent; then settle_step(). */
 void settle_tick(struct engine *engine);
 
-/* A link of any kind is gone. */
-void settle_link_lost(struct engine *engine, struct peer_link *peer_link);
+/* A link of any kind is gone. Answers how many hand-offs that ends. */
+uint32_t settle_link_lost(struct engine *engine, struct peer_link *peer_link);

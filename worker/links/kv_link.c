@@ -33,12 +33,22 @@ void kv_link_say(enum log_level level, const struct kv_link *peer, const char *w
              log_text(text, sizeof text, why));
 }
 
-void kv_link_drop(struct kv_links *kv, uint64_t now_ns, struct kv_link *peer, const char *why) {
+/* Empties the row and tells the core, if it knows the number. Answers how many hand-offs ended. */
+static uint32_t kv_link_end(struct kv_links *kv, uint64_t now_ns, struct kv_link *peer) {
     uint32_t link = peer->link;
     bool known = peer->ready || !peer->accepted;
-    kv_link_say(LOG_WARN, peer, "kv link dropped", why);
     kv_link_forget(peer);
     bus_close(kv->bus, link);
-    if (known)
-        engine_link_lost(kv->engine, now_ns, link_kv(link));
+    return known ? engine_link_lost(kv->engine, now_ns, link_kv(link)) : 0;
+}
+
+void kv_link_drop(struct kv_links *kv, uint64_t now_ns, struct kv_link *peer, const char *why) {
+    kv_link_say(LOG_WARN, peer, "kv link dropped", why);
+    (void)kv_link_end(kv, now_ns, peer);
+}
+
+void kv_link_lost(struct kv_links *kv, uint64_t now_ns, struct kv_link *peer, const char *why) {
+    struct kv_link was = *peer; /* for its name */
+    uint32_t n_ended = kv_link_end(kv, now_ns, peer);
+    kv_link_say(n_ended > 0 ? LOG_WARN : LOG_INFO, &was, "kv link lost", why);
 }

@@ -20,3 +20,6 @@ void kv_link_say(enum log_level level, const struct kv_link *peer, const char *w
 
 /* Ends a link from our side; the core hears of it if it knows the number. */
 void kv_link_drop(struct kv_links *kv, uint64_t now_ns, struct kv_link *peer, const char *why);
+
+/* The other side has gone, as it does at each of its stops. That is a warning only if a hand-off ends with it. */
+void kv_link_lost(struct kv_links *kv, uint64_t now_ns, struct kv_link *peer, const char *why);

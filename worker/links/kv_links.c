@@ -86,7 +86,7 @@ void kv_links_event(struct kv_links *kv, uint64_t now_ns, const struct bus_event
     struct kv_link *peer = kv_link_find(kv, event->link);
     if (event->kind == BUS_LOST) {
         if (peer)
-            kv_link_drop(kv, now_ns, peer, event->why);
+            kv_link_lost(kv, now_ns, peer, event->why);
         return;
     }
     if (!peer && event->message->type == MESSAGE_KV_HELLO)

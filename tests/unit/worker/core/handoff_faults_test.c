@@ -151,14 +151,34 @@ START_TEST(a_new_link_of_the_same_peer_is_taken_before_the_old_ones_loss_is_know
     rig_expect_done(call, 12, FINISH_LENGTH);
     struct pipe *old = &rig->pipes[0];
     old->open = false; /* only the sender hears of the loss */
-    engine_link_lost(rig->workers[P].engine, rig->now_ns, old->link_p);
+    ck_assert_uint_eq(engine_link_lost(rig->workers[P].engine, rig->now_ns, old->link_p), 0);
     call = pair_hand_over(rig, 75, 12);
     rig_run(rig, 100);
     rig_expect_done(call, 12, FINISH_LENGTH);
-    engine_link_lost(rig->workers[D].engine, rig->now_ns, old->link_d);
+    ck_assert_uint_eq(engine_link_lost(rig->workers[D].engine, rig->now_ns, old->link_d), 0);
     ck_assert(!call->failed);
     pair_expect_quiet(rig);
     rig_free(rig);
+}
+END_TEST
+
+START_TEST(a_lost_link_tells_how_many_hand_offs_it_ends) {
+    for (uint32_t n_calls = 1; n_calls <= 2; n_calls++) {
+        struct rig *rig = pair_new(10, 64);
+        struct call *calls[2];
+        for (uint32_t i = 0; i < n_calls; i++)
+            calls[i] = pair_hand_over(rig, 90, 12);
+        while (rig->n_pipes == 0)
+            ck_assert(rig_step(rig, P));
+        struct pipe *pipe = &rig->pipes[0];
+        pipe->open = false;
+        ck_assert_uint_eq(engine_link_lost(rig->workers[P].engine, rig->now_ns, pipe->link_p),
+                          n_calls);
+        rig_run(rig, 100);
+        for (uint32_t i = 0; i < n_calls; i++)
+            ck_assert(calls[i]->failed);
+        rig_free(rig);
+    }
 }
 END_TEST
 
@@ -312,6 +332,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_forged_chunk_outside_the_reservation_is_not_written);
     tcase_add_test(tests, a_commit_that_does_not_fit_is_not_decoded);
     tcase_add_test(tests, a_new_link_of_the_same_peer_is_taken_before_the_old_ones_loss_is_known);
+    tcase_add_test(tests, a_lost_link_tells_how_many_hand_offs_it_ends);
     tcase_add_test(tests, a_lost_link_fails_what_is_under_way_in_every_state);
     tcase_add_test(tests, a_cancel_in_every_state_frees_both_sides);
     tcase_add_test(tests, an_unused_reservation_is_given_back_with_its_lease);

@@ -20,10 +20,11 @@ void engine_kv_open(struct engine *engine, uint64_t now_ns, uint32_t link, const
     engine->accepted = accepted;
 }
 
-void engine_link_lost(struct engine *engine, uint64_t now_ns, uint32_t link) {
+uint32_t engine_link_lost(struct engine *engine, uint64_t now_ns, uint32_t link) {
     (void)now_ns;
     engine->n_lost++;
     engine->lost_link = link;
+    return 0;
 }
 
 void engine_kv_room(struct engine *engine, uint64_t now_ns) {
