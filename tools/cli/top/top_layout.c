@@ -109,8 +109,8 @@ static void top_count_item(struct item *item, const char *name, uint64_t n, enum
 static void top_time_item(struct item *item, const char *name, const struct top_latency *latency) {
     char p50[TEXT], p99[TEXT];
     *item = (struct item){.name = name, .style = TOP_BOLD, .room = 22};
-    if (top_latency_s(latency, 0.5) < 0)
-        snprintf(item->value, sizeof item->value, "-");
+    if (top_latency_s(latency, 0.5) < 0) /* as wide as figures are, which are not to move others */
+        snprintf(item->value, sizeof item->value, "%-*s", (int)item->room, "-");
     else
         snprintf(item->value, sizeof item->value, "p50 %s  p99 %s",
                  short_time(top_latency_s(latency, 0.5), p50),
