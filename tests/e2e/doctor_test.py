@@ -223,6 +223,15 @@ def warnings(host):
     assert "900256" in warned["open files"]["seen"], warned
 
 
+def limits_of_nothing(host):
+    """A configuration that cannot be read asks for no number of files."""
+    config = Path(host.config())
+    config.write_text(config.read_text() + "[router]\n")
+    findings = doctor("--config", str(config), prefix=("bash", "-c", 'ulimit -n 3000; exec "$@"', "-"))
+    assert {f["subject"] for f in faults(findings)} == {"configuration"}, findings
+    assert [(f["level"], f["seen"]) for f in findings if f["subject"] == "open files"] == [("ok", "3000 at most")], findings
+
+
 def gpus_and_their_sums(host):
     """Whether each worker's GPUs are there, and how those of several ranks add up, with a driver and an NCCL of the test's own."""
     library = TOOLS / "fake_gpus" / "libcuda.so.1"
@@ -309,7 +318,7 @@ def main():
         tally.run("healthy", healthy, host)
         for what, *rest in planted(host):
             tally.run(f"planted: {what}", one_line_each, what, *rest)
-        for test in (before_the_units_start, several_hosts, warnings, without_a_file, lines_for_people, gpus_and_their_sums, a_cluster_that_runs):
+        for test in (before_the_units_start, several_hosts, warnings, limits_of_nothing, without_a_file, lines_for_people, gpus_and_their_sums, a_cluster_that_runs):
             tally.run(test.__name__, test, host)
     return tally.end()
 

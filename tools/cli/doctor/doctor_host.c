@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #define EPOCH_S_MIN   1767225600 /* 2026-01-01: before there was a Tandem */
-#define FILES_GOOD    65536
 #define TMP_BYTES_MIN (16u << 20)
 
 static void doctor_look_at_processor(struct doctor *doctor) {
@@ -48,10 +47,13 @@ static void doctor_look_at_huge_pages(struct doctor *doctor) {
 static void doctor_look_at_limits(struct doctor *doctor) {
     struct rlimit files, locked;
     char max_connections[VALUE_MAX];
-    unsigned long long wanted = FILES_GOOD;
+    unsigned long long wanted = 0; /* not known, of a configuration that cannot be read */
     if (settings_get(&doctor->router, "max_connections", max_connections))
         wanted = strtoull(max_connections, NULL, 10) + 256;
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0)
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && wanted == 0)
+        findings_add(&doctor->findings, FINDING_OK, "open files", NULL, "%llu at most",
+                     (unsigned long long)files.rlim_max);
+    else if (getrlimit(RLIMIT_NOFILE, &files) == 0)
         findings_add(&doctor->findings, files.rlim_max < wanted ? FINDING_WARNING : FINDING_OK,
                      "open files",
                      files.rlim_max < wanted ? "raise ulimit -n (LimitNOFILE= of the unit), or "
