@@ -71,7 +71,8 @@ def lines_in_a_pipe(cluster):
 
 def what_is_wrong_is_said(cluster):
     done = top(None, "--once")
-    assert done.returncode == 1 and "127.0.0.1:9" in done.stderr and not done.stdout, done
+    assert done.returncode == 1 and not done.stdout, done
+    assert done.stderr == "error: 127.0.0.1:9: Connection refused: is a server up? tandem up MODEL\n", done
     for args, words in ((("--interval", "0"), "0.1 and 3600"), (("--interval", "x"), "0.1 and 3600"), (("word",), "")):
         done = top(cluster, *args)
         assert done.returncode == 78 and words in done.stderr, done

@@ -103,7 +103,7 @@ static void tandem_batch_on_body(void *user, const char *bytes, size_t n) {
 static void batch_ask_again(struct asker *asker, const struct error *error, int http_status) {
     struct batch_run *batch = asker->batch;
     uint64_t wait_ns = AGAIN_NS_MIN << (asker->n_tries < 4 ? asker->n_tries : 4);
-    bool is_refused = http_status == 0 && !batch->has_heard && target_hint(error)[0];
+    bool is_refused = http_status == 0 && !batch->has_heard && target_hint(error->text)[0];
     bool is_late = clock_now_ns() - batch->heard_ns > (uint64_t)batch->wait_s * NS_PER_S;
     asker->n_tries++;
     if (!is_refused && !is_late) {
@@ -269,6 +269,7 @@ int batch_command(int argc, char **argv) {
         status = batch.status;
     int code = batch.is_stopped ? 1 : 0;
     tandem_batch_close_all(&batch);
-    return status == STATUS_OK ? code
-                               : exit_fail(1, "%s%s", batch.error.text, target_hint(&batch.error));
+    return status == STATUS_OK
+               ? code
+               : exit_fail(1, "%s%s", batch.error.text, target_hint(batch.error.text));
 }

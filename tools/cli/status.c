@@ -52,7 +52,7 @@ static json_t *tandem_status_request(struct status_ask *ask, const char *method,
     const char *message =
         json_string_value(json_object_get(json_object_get(root, "error"), "message"));
     if (status != STATUS_OK)
-        exit_fail(1, "%s%s", error.text, target_hint(&error));
+        exit_fail(1, "%s%s", error.text, target_hint(error.text));
     else
         exit_fail(1, "%s%s: HTTP status %d: %s", target_server(ask->target.server), path, code,
                   message ? message : "no Tandem server?");

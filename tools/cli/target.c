@@ -23,8 +23,8 @@ const char *target_server(const char *option) {
     return option ? option : from_env && from_env[0] ? from_env : "http://127.0.0.1:8000";
 }
 
-const char *target_hint(const struct error *error) {
-    return strstr(error->text, strerror(ECONNREFUSED)) ? ": is a server up? tandem up MODEL" : "";
+const char *target_hint(const char *why) {
+    return strstr(why, strerror(ECONNREFUSED)) ? ": is a server up? tandem up MODEL" : "";
 }
 
 /* A key is never an argument: others on this host could read it there. */

@@ -18,8 +18,8 @@ extern const struct args_row target_rows[];
 /* The server's address: the option's value, else $TANDEM_SERVER, else the usual address. */
 const char *target_server(const char *option);
 
-/* What may help behind an error of a connection, as ": is a server up? ..."; "": nothing. */
-const char *target_hint(const struct error *error);
+/* What may help behind the words of a connection's error, as ": is a server up? ..."; "": nothing. */
+const char *target_hint(const char *why);
 
 /* Reads the key from its file, else from TANDEM_ADMIN_KEY; without both there is none.
  * STATUS_INVALID, STATUS_LIMIT and file_read()'s errors name the file or the variable. */

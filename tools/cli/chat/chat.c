@@ -393,6 +393,7 @@ int chat_command(int argc, char **argv) {
     buf_fini(&chat.raw);
     buf_fini(&chat.prompt);
     chat_show_fini(&chat.show);
-    return status == STATUS_OK ? 0
-                               : exit_fail(1, "%s%s", chat.error.text, target_hint(&chat.error));
+    return status == STATUS_OK
+               ? 0
+               : exit_fail(1, "%s%s", chat.error.text, target_hint(chat.error.text));
 }

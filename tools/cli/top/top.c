@@ -141,6 +141,15 @@ static void top_begin_round(void *user) {
     loop_timer_after(top->limit, (uint64_t)(top_patience_s(top) * (double)NS_PER_S));
 }
 
+/* Says why there is no answer, with the server's address once. */
+static int top_fail(const struct top_view *view) {
+    const char *address = strstr(view->server, "://");
+    address = address ? address + 3 : view->server;
+    bool is_named = strncmp(view->trouble, address, strlen(address)) == 0;
+    return exit_fail(1, "%s%s%s%s", is_named ? "" : view->server, is_named ? "" : ": ",
+                     view->trouble, target_hint(view->trouble));
+}
+
 static void top_end_round(struct top *top) {
     uint64_t interval_ns = (uint64_t)(top->interval_s * (double)NS_PER_S);
     loop_timer_stop(top->limit);
@@ -149,7 +158,7 @@ static void top_end_round(struct top *top) {
     bool is_lost = top->view->lost_ns != 0;
     top->n_rounds += !is_lost;
     if (top->once && is_lost)
-        top_end(top, exit_fail(1, "%s: %s", top->view->server, top->view->trouble));
+        top_end(top, top_fail(top->view));
     else if (top->on_screen && !top->look.is_paused)
         top_draw(top);
     else if (!top->on_screen && (!top->once || top->n_rounds == 2))
