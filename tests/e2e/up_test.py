@@ -239,6 +239,7 @@ def words_on_a_terminal():
     assert any(re.fullmatch(r"\d\d:\d\d:\d\d chat 200  \d+\+8 tok  [\d.]+ m?s  prefill0 > decode0", row) for row in rows), rows
     assert any(re.fullmatch(r"\d\d:\d\d:\d\d completions 404  not_found  [\d.]+ m?s", row) for row in rows), rows
     assert any("warning: worker lost: decode0" in row for row in rows), rows
+    assert "decode0 ended by signal 9: starting it again" in rows, rows
     assert f"to see an answer go on without its worker: kill -9 {worker['pid']}" in rows, rows
     assert f"or: tandem kill --server {url} decode0" in rows, rows
     assert (url + "  2 workers ready  Ctrl-C drains and ends").encode() in text, text

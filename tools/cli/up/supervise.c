@@ -192,7 +192,9 @@ static void up_note_death(struct supervisor *supervisor, struct child *child, in
     }
     child->n_early_deaths = had_been_ready ? 0 : child->n_early_deaths + 1;
     up_say_errors(child->errors, "");
-    screen_say("%s ended with code %d: starting it again", child->name, code);
+    bool is_killed = WIFSIGNALED(wait_status);
+    screen_say("%s ended %s %d: starting it again", child->name,
+               is_killed ? "by signal" : "with code", is_killed ? WTERMSIG(wait_status) : code);
     if (had_been_ready) {
         up_start_child(supervisor, child);
         return;

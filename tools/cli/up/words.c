@@ -118,7 +118,7 @@ static void up_words_put_request(const struct words_pairs *pairs, struct out *ou
     else if (prefill[0] || decode[0])
         up_words_put_words(out, "  %s", decode[0] ? decode : prefill);
     if (replays > 0)
-        up_words_put_words(out, "  went on after a loss%s", replays > 1 ? ", more than once" : "");
+        up_words_put_words(out, replays > 1 ? "  replayed %lu times" : "  replayed", replays);
 }
 
 static bool up_words_is_frame(const char *key) {

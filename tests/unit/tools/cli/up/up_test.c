@@ -165,9 +165,7 @@ START_TEST(lines_of_the_log_become_words) {
         {DONE "dialect=completions outcome=ok status=200 error= prompt_tokens=31 tokens=8 "
               "cached_tokens=16 replays=2 "
               "stream_us=9999499 prefill=mixed0 decode=mixed0",
-         NULL, false,
-         "completions 200  31+8 tok (16 cached)  9999 ms  mixed0  went on after a loss, more than "
-         "once"},
+         NULL, false, "completions 200  31+8 tok (16 cached)  9999 ms  mixed0  replayed 2 times"},
         {DONE "dialect=chat outcome=error status=404 error=not_found prompt_tokens=0 tokens=0 "
               "stream_us=0 "
               "finish_us=500 prefill=\"\" decode=\"\"",
@@ -175,7 +173,7 @@ START_TEST(lines_of_the_log_become_words) {
         {DONE "dialect=chat outcome=gone status=200 error= prompt_tokens=5 tokens=3 replays=1 "
               "stream_us=10000000 "
               "prefill=\"\" decode=decode0",
-         NULL, false, "chat 200  gone  5+3 tok  10.0 s  decode0  went on after a loss"},
+         NULL, false, "chat 200  gone  5+3 tok  10.0 s  decode0  replayed"},
         {FRAME("warn") "msg=\"worker lost\" name=decode0 reason=link_lost after_ms=136 requests=0",
          NULL, false, "warning: worker lost: decode0, link lost, after 136 ms, requests 0"},
         {FRAME("error") "msg=\"kv link dropped\" peer=prefill0 why=\"connection \\\"lost\\\"\"",
