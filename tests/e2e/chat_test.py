@@ -86,8 +86,13 @@ def a_line_is_edited(cluster):
         plain = chat(cluster, "abéc")
         assert plain[0] == 0 and prompts_of_the_server(cluster)[-1] == first
         terminal.expect("> ")
+        terminal.type("/sytem x\r")
+        terminal.expect("/sytem is not a command")
+        terminal.expect("/system TEXT")
+        terminal.expect("> ")
         terminal.type("/help\r")
         terminal.expect("/system TEXT")
+        assert "/help is not" not in terminal.text, terminal.text
         terminal.expect("> ")
         terminal.type("\x04")
         assert terminal.end() == 0
@@ -246,7 +251,7 @@ def words_are_whole(cluster):
             fcntl.ioctl(terminal.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 80, 0, 0))
             assert terminal.end() == 0
             lines = terminal.read().replace("\r", "").split("\n")
-            assert lines[:2] == [f"small-model at {url}", "temperature 0.7, top_p 0.9 (the model has none)"], lines[:2]
+            assert lines[:2] == [f"small-model at {url}", "temperature 0.7, top_p 0.9 (the model brings no defaults)"], lines[:2]
             lines = lines[2:lines.index("")]
             assert len(lines) > 5 and max(map(len, lines)) <= 80 and " ".join(lines) == text.split("\n")[0], lines
 

@@ -292,6 +292,8 @@ static bool chat_run_command(struct chat *chat, const char *line) {
     } else if (chat_text_behind(line, "/top-p")) {
         chat_set_sampling(chat, chat_text_behind(line, "/top-p"), 1, &chat->model.top_p);
     } else {
+        if (strcmp(line, "/help") != 0)
+            fprintf(stderr, "%.*s is not a command\n", (int)strcspn(line, " "), line);
         fputs("/clear         forget what was said\n"
               "/system TEXT   the system message from here on; without TEXT: none\n"
               "/temperature T, /top-p P\n"

@@ -54,7 +54,7 @@ void chat_model_say_sampling(const struct chat_model *model, FILE *out) {
         fprintf(out, "%sthe model's own: %s", temperature >= 0 || top_p >= 0 ? "; " : "",
                 model->defaults);
     else if (model->brings_nothing)
-        fprintf(out, " (the model has none)");
+        fprintf(out, " (the model brings no defaults)");
     fputc('\n', out);
 }
 
