@@ -65,6 +65,7 @@ def set_field(page, name, value):
 
 def settings(page, **fields):
     page.click("#open-settings")
+    page.until("document.querySelector('#settings').open", "the settings")
     for name, value in fields.items():
         set_field(page, name.replace("_", "-"), value)
     page.click("#settings .main")
@@ -240,6 +241,22 @@ def it_fits_and_can_be_read(page):
         assert name in seen, (name, seen)
 
 
+def a_long_name_of_a_model_fits(browser):
+    """On a phone the head keeps its one line above the tabs."""
+    with Cluster("--mixed", 1, "--served-model", "organisation/SmolLM2-135M-Instruct.Q4_1-of-a-long-name") as cluster:
+        page = browser.open(cluster.url + "/", width=390, height=844, mobile=True)
+        page.until("document.querySelector('#health').innerText === '1 worker'", "the worker")
+        for width in (320, 390, 640):
+            page.look(width=width, height=844, mobile=True)
+            rows = page.eval("""[...document.querySelectorAll('header > :not(.views)')].map((e) => e.getBoundingClientRect())
+                .map((r) => [r.top, r.bottom, r.right])""")
+            assert max(top for top, _, _ in rows) < min(bottom for _, bottom, _ in rows), (width, rows)
+            assert max(right for _, _, right in rows) <= width, (width, rows)
+            assert page.eval("document.querySelector('#model').clientWidth") >= 72, width
+            assert page.eval("(({scrollWidth, clientWidth}) => scrollWidth === clientWidth)(document.querySelector('#health span'))"), width
+        page.close()
+
+
 def thoughts_are_folded(cluster, browser):
     """What a model thinks is behind a line of its own, and no part of what is copied or said again."""
     page = browser.open("about:blank")
@@ -355,6 +372,7 @@ def in_a_browser(tally, cluster, browser, folder):
     tally.run("a question is answered", a_question_is_answered, cluster, page)
     tally.run("a lost worker is seen", a_lost_worker_is_seen, cluster, page)
     tally.run("it fits and can be read", it_fits_and_can_be_read, page)
+    tally.run("a long name of a model fits", a_long_name_of_a_model_fits, browser)
     tally.run("defaults are shown and changed", defaults_are_shown_and_changed, cluster, browser)
     tally.run("settings count at once", settings_count_at_once, cluster, browser)
     tally.run("a worker has handles", a_worker_has_handles, cluster, browser)
