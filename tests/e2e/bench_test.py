@@ -180,6 +180,13 @@ def tables():
                         "--prompt-tokens", 20, "--slo", "ttft-p99=5s").stdout
             assert "| Benchmark | Requests per Second |" in out and out.count("asynchronous@") == 2, out
             assert "throughput@4" in out and "constant@" in out, out
+            out = bench("sweep", "--target", url, "--duration", 0.3, "--levels", 2, "--concurrency", 4, "--max-tokens", 40).stdout
+            assert "| synchronous | 1 / 1 / 0 / 0 | 0.00 |" in out, out  # an answer takes longer than a level: the drains give the rates
+            rates = [float(r) for r in re.findall(r"^\| constant@([\d.]+) \| ", out, re.M)]
+            assert len(rates) == 2 and 2 < rates[0] < rates[1] < 12, out
+            words = bench("sweep", "--target", url, "--duration", 0.2, "--drain", 0, "--levels", 2, "--concurrency", 4, "--max-tokens", 40,
+                          code=1).stderr
+            assert "no rate to go on; give --duration or --drain more seconds" in words, words
             bench("load", "--target", url, "--requests", 2, "--max-tokens", 5, "--slo", "ttft-p99=10ms", code=2)
     finally:
         server.shutdown()

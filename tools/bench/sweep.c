@@ -42,26 +42,29 @@ static enum status bench_sweep_run_level(struct sweep *sweep, const struct sched
 }
 
 /* The rates between: of the compatible columns in compat mode, else of the honest ones. */
-static double bench_sweep_rate_of(const struct sweep *sweep, uint32_t row) {
-    const struct row *at = &sweep->rows[row];
-    return sweep->session->options->compat ? at->sweep.requests_per_s : at->figures.requests_per_s;
+static struct figures_span bench_sweep_span(const struct sweep *sweep) {
+    const struct row *alone = &sweep->rows[0], *burst = &sweep->rows[1];
+    if (sweep->session->options->compat)
+        return (struct figures_span){alone->sweep.requests_per_s, burst->sweep.requests_per_s};
+    return figures_span(&alone->figures, &burst->figures);
 }
 
 static enum status bench_sweep_run_rates(struct sweep *sweep, struct schedule_spec spec,
                                          struct error *error) {
     const struct bench_options *options = sweep->session->options;
-    double low = bench_sweep_rate_of(sweep, 0), high = bench_sweep_rate_of(sweep, 1);
+    struct figures_span span = bench_sweep_span(sweep);
     uint32_t n = options->compat ? COMPAT_LEVELS : options->n_levels;
     spec.profile = options->is_poisson ? PROFILE_POISSON : PROFILE_CONSTANT;
     spec.concurrency = options->compat ? options->concurrency : STREAMS_MAX;
     spec.n_requests = 0;
+    if (span.high <= 0 && !runner_is_stopped(sweep->session->runner))
+        return error_set(error, STATUS_CORRUPT,
+                         "no request was completed in the first two levels: no rate to go on; give "
+                         "--duration or --drain more seconds");
     for (uint32_t k = 1; k <= n && !runner_is_stopped(sweep->session->runner); k++) {
         char label[LEVEL_LABEL_MAX];
-        spec.rate = low + (high - low) * k / n;
+        spec.rate = span.low + (span.high - span.low) * k / n;
         spec.seed = options->seed + k;
-        if (spec.rate <= 0)
-            return error_set(error, STATUS_CORRUPT,
-                             "no request was completed in the first two levels: no rate to go on");
         snprintf(label, sizeof label, "%s@%.2f", profile_name(spec.profile), spec.rate);
         TRY(bench_sweep_run_level(sweep, &spec, label, error));
     }

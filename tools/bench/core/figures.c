@@ -247,3 +247,16 @@ int figures_knee(const struct figures *figures, const double *asked_rates, uint3
     }
     return knee;
 }
+
+static double bench_figures_whole_rate(const struct figures *figures) {
+    return figures->timeline_s > 0 ? figures->n_ok / figures->timeline_s : 0;
+}
+
+struct figures_span figures_span(const struct figures *alone, const struct figures *burst) {
+    struct figures_span span = {alone->requests_per_s, burst->requests_per_s};
+    if (span.high > span.low)
+        return span;
+    double low = span.low > 0 ? span.low : bench_figures_whole_rate(alone);
+    double high = bench_figures_whole_rate(burst);
+    return high > low ? (struct figures_span){low, high} : (struct figures_span){0, low};
+}

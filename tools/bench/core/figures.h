@@ -115,3 +115,11 @@ void figures_grid(struct figures_grid *columns, const struct level *alone,
 /* Index of the knee: the last of `n` levels in rising order of rate whose completed rate is at
  * least 0.9 of the asked and whose p99 TTFT is at most 4 times that of the first; -1: none. */
 int figures_knee(const struct figures *figures, const double *asked_rates, uint32_t n);
+
+/* Requests per second that a sweep's rates lie between, of its first two levels: one request after the other, and all at once. A
+ * burst may need longer than its level has: its drain counts where the level alone tells of no more than `alone` does. If
+ * that is still no more, the rates go from 0 to that of `alone`. high: 0 where nothing was completed. */
+struct figures_span {
+    double low, high;
+};
+struct figures_span figures_span(const struct figures *alone, const struct figures *burst);

@@ -497,6 +497,31 @@ START_TEST(the_knee_is_the_last_level_before_rate_or_ttft_give_way) {
 }
 END_TEST
 
+START_TEST(rates_of_a_sweep_lie_between_one_at_a_time_and_all_at_once) {
+    static const struct {
+        double alone, burst;       /* completed in the level, per second */
+        uint32_t n_alone, n_burst; /* with the drain, which ends after 10 s */
+        double low, high;
+    } cases[] = {
+        {8, 20, 40, 100, 8, 20}, {8, 8.001, 40, 100, 8, 8.001},
+        {8, 8, 40, 100, 8, 10}, /* the burst's drain */
+        {8, 0, 40, 100, 8, 10},  {8, 0, 40, 81, 8, 8.1},
+        {8, 0, 40, 80, 0, 8}, /* no more than one at a time */
+        {8, 0, 40, 0, 0, 8},     {0, 0, 1, 4, 0.1, 0.4},
+        {0, 0, 1, 0, 0, 0.1},    {0, 2, 0, 20, 0, 2},
+        {0, 0, 0, 0, 0, 0},
+    };
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct figures alone = {.requests_per_s = cases[i].alone, .n_ok = cases[i].n_alone};
+        struct figures burst = {.requests_per_s = cases[i].burst, .n_ok = cases[i].n_burst};
+        alone.timeline_s = burst.timeline_s = 10;
+        struct figures_span span = figures_span(&alone, &burst);
+        ck_assert_double_eq_tol(span.low, cases[i].low, 1e-9);
+        ck_assert_double_eq_tol(span.high, cases[i].high, 1e-9);
+    }
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_test(tests, a_synchronous_level_has_the_times_of_its_server_exactly);
     tcase_add_test(tests, a_constant_level_sends_evenly_from_its_begin);
@@ -523,4 +548,5 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, grid_compat_credits_tokens_and_requests_that_never_came);
     tcase_add_test(tests, the_slo_and_goodput_judge_from_the_due_time);
     tcase_add_test(tests, the_knee_is_the_last_level_before_rate_or_ttft_give_way);
+    tcase_add_test(tests, rates_of_a_sweep_lie_between_one_at_a_time_and_all_at_once);
 }
