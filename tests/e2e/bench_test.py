@@ -121,6 +121,7 @@ def exact_lengths(url, folder):
         whole = json.loads(bench("load", "--target", url, "--requests", 3, "--max-tokens", 2, "--prompt-tokens", 301,
                                  "--records", records, "--json", *args).stdout)
         assert whole["environment"]["counted_by"] == way, whole["environment"]
+        assert re.fullmatch(r"\d+\.\d+\.\d+", whole["environment"]["server_version"]), whole["environment"]
         lengths = {json.loads(line)["prompt_tokens"] for line in records.read_text().splitlines()}
         assert lengths == {301} and "P" not in whole["marks"], (args, lengths, whole["marks"])
     # Two blocks of 512 tokens of the last prompt are those of the first.

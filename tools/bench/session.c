@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/exit.h"
+#include "base/json/json_read.h"
 #include "tools/bench/core/html.h"
 #include "tools/bench/texts.h"
 #include "tools/lib/http_fetch.h"
@@ -47,6 +48,14 @@ static struct ask_form bench_session_make_form(const struct session *session) {
                              .native = options->native};
 }
 
+/* What /version answered: of an object its `version`, else all of it. */
+static void bench_session_put_version(struct buf *out, const char *answer, size_t n) {
+    json_t *root = json_read(answer, n, 0, NULL);
+    const char *version = json_string_value(json_object_get(root, "version"));
+    json_text(out, version ? version : answer, version ? strlen(version) : n);
+    json_decref(root);
+}
+
 static void bench_session_note_environment(struct session *session, const struct http_url *url) {
     struct buf *out = &session->environment, version;
     struct utsname host;
@@ -69,7 +78,7 @@ static void bench_session_note_environment(struct session *session, const struct
     buf_puts(out, ",\"model\":");
     json_text(out, session->model, strlen(session->model));
     buf_puts(out, ",\"server_version\":");
-    json_text(out, has_version ? version.data : "", has_version ? version.n : 0);
+    bench_session_put_version(out, has_version ? version.data : "", has_version ? version.n : 0);
     buf_puts(out, ",\"command\":");
     json_text(out, session->options->command_line, strlen(session->options->command_line));
     buf_printf(out, ",\"counted_by\":\"%s\",\"overhead_tokens\":%d,\"seed\":%llu}",

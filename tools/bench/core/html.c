@@ -39,7 +39,10 @@ static const char style[] =
     "letter-spacing:-.02em;font-variant-numeric:tabular-nums}.of{color:var(--soft);margin:0 0 "
     "1.4rem}dl{display:grid;grid-template-columns:max-content 1fr;gap:.15rem 1.2rem;font-size:13px}"
     "dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}"
-    ".warning{color:var(--c1);font-weight:600}</style>";
+    ".warning{color:var(--c1);font-weight:600}"
+    "@media(min-width:1150px){td{white-space:nowrap}td,th{padding:.25rem .35rem}}"
+    "@media(max-width:640px){td,th{white-space:nowrap;padding:.25rem .3rem}table{font-size:12px}}"
+    "</style>";
 
 static void bench_html_put_text(struct buf *out, const char *text) {
     for (; *text; text++)
