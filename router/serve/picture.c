@@ -57,13 +57,14 @@ static void picture_put_address(const char *endpoint, struct buf *out) {
     json_put_string(out, at.host, strlen(at.host));
 }
 
-/* Where it runs, and whether /admin/kill would end it. */
+/* Where it runs, and whether /admin/kill would end it. A socket in the file system is of this host, which our unit's
+ * ProcSubset= keeps the boot id of from us. */
 static void picture_put_place(const struct server *server, const struct worker_view *view,
                               struct buf *out) {
     bool is_here = view->welcome.host == server->host;
     json_put_number(out, "pid", view->welcome.pid);
     buf_puts(out, "\"host\":");
-    if (is_here)
+    if (is_here || strncmp(view->endpoint, "ipc://", 6) == 0)
         json_put_string(out, server->host_name, strlen(server->host_name));
     else
         picture_put_address(view->endpoint, out);

@@ -10,6 +10,7 @@ cannot be made.
 import argparse
 import contextlib
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -346,6 +347,9 @@ def started(container):
     container.inside("systemctl", "start", "tandem-router.socket", "tandem.target")
     eventually(lambda: ready_workers(container) == ["decode0", "prefill0", "spare"], "all workers ready")
     doctor_finds_no_fault(container, "127.0.0.1:8000: tandem-router", "it answers")
+    here = container.inside("uname", "-n").strip()
+    hosts = {w["name"]: w["host"] for w in json.loads(container.inside("tandem", "status", "--json"))["workers"]}
+    assert here and hosts == {"prefill0": here, "decode0": here, "spare": "127.0.0.1"}, (here, hosts)
     assert container.inside("tandem", "chat", "--max-tokens", "20", "hello").strip()
     eventually(lambda: "3 workers" in container.show("tandem-router", "StatusText"), "the router's status line")
     eventually(lambda: "running" in container.show("tandem-worker@decode0", "StatusText"), "the worker's status line")
@@ -370,6 +374,14 @@ def hung_worker_is_started_again(container):
     eventually(lambda: container.show("tandem-worker@decode0", "MainPID") not in (before, "0"), "the watchdog")
     eventually(lambda: "decode0" in ready_workers(container), "the worker back")
     return f"{loaded(process)} streams, all exact"
+
+
+def exposure_is_as_the_guide_says(container):
+    said = re.search(r"`systemd-analyze security`: router ([\d.]+), worker ([\d.]+)", (ROOT / "docs/operations.md").read_text()).groups()
+    seen = tuple(re.search(r"exposure level for \S+: ([\d.]+)", container.inside("systemd-analyze", "security", "--no-pager", unit))[1]
+                 for unit in ("tandem-router.service", "tandem-worker@decode0.service"))
+    assert seen == said, (seen, said)
+    return f"router {seen[0]}, worker {seen[1]}"
 
 
 def reload_is_told(container):
@@ -483,6 +495,7 @@ def main():
             tally.run("start", started, container)
             tally.run("the router restarts under load", router_restarts_under_load, container)
             tally.run("a hung worker is started again", hung_worker_is_started_again, container)
+            tally.run("exposure", exposure_is_as_the_guide_says, container)
             tally.run("reload", reload_is_told, container)
             tally.run("a drained worker ends", drained_worker_ends, container)
             tally.run("wrong configuration", wrong_configuration_is_not_tried_again, container)
