@@ -14,6 +14,7 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from browser import Browser
 from cluster import BIN, Cluster, Skip, Tally, eventually
 from secure import Certificates, Secure
 from terminal import Terminal
@@ -178,9 +179,10 @@ def tables():
             side = bench("compare", Path(folder) / "a", Path(folder) / "b").stdout
             assert re.search(r"^\| load \| latency s \| 0\.0\d+ \| 0\.1\d+ \(x1\.[3-9]", side, re.M), side
             out = bench("sweep", "--target", url, "--duration", 1, "--levels", 2, "--concurrency", 4, "--max-tokens", 5,
-                        "--prompt-tokens", 20, "--slo", "ttft-p99=5s").stdout
+                        "--prompt-tokens", 20, "--slo", "ttft-p99=5s", "--html", Path(folder) / "sweep.html").stdout
             assert "| Benchmark | Requests per Second |" in out and out.count("asynchronous@") == 2, out
             assert "throughput@4" in out and "constant@" in out, out
+            report_fits(Path(folder) / "sweep.html")
             out = bench("sweep", "--target", url, "--duration", 0.3, "--levels", 2, "--concurrency", 4, "--max-tokens", 40).stdout
             assert "| synchronous | 1 / 1 / 0 / 0 | 0.00 |" in out, out  # an answer takes longer than a level: the drains give the rates
             rates = [float(r) for r in re.findall(r"^\| constant@([\d.]+) \| ", out, re.M)]
@@ -191,6 +193,23 @@ def tables():
             bench("load", "--target", url, "--requests", 2, "--max-tokens", 5, "--slo", "ttft-p99=10ms", code=2)
     finally:
         server.shutdown()
+
+
+def report_fits(path):
+    """At 1,200 px no table is cut, even with figures of many digits; on a phone only tables scroll, whose rows stay one line each."""
+    text = path.read_text()
+    (row,) = re.findall(r"<tr><td> ?throughput@4.*?</tr>", text)[1:]
+    wide = "".join(f"<td>{cell}" for cell in ("constant@123.45", "9999 / 9999 / 99 / 99", "123.45", "12345.6", "23456.7",
+                   "1587.4 / 4385.4 / 4749.2 (1587.4)", "134.07 / 159.53", "122.73", "15.744 / 16.322", "199.9", "25.0 %", "158.8", "123.45", "SFOCLK"))
+    assert row.count("<td>") == wide.count("<td>"), row
+    path.write_text(text.replace(row, f"<tr>{wide}</tr>"))
+    cut = "[...document.querySelectorAll('.wide')].filter((e) => e.scrollWidth > e.clientWidth).length"
+    with contextlib.suppress(Skip), Browser() as browser:
+        page = browser.open(path.as_uri(), width=1200, height=900)
+        assert page.eval(cut) == 0
+        page.look(width=390, height=844, mobile=True)
+        assert page.eval("document.documentElement.scrollWidth") == 390
+        assert page.eval("[...document.querySelectorAll('tr')].every((e) => e.getBoundingClientRect().height < 30)")
 
 
 class Native(BaseHTTPRequestHandler):

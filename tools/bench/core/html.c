@@ -24,7 +24,7 @@ static const char style[] =
     "auto;max-width:76rem;padding:0 1rem}h1{font-size:1.3rem}h2{font-size:1rem}.wide{overflow-x:"
     "auto}table{border-collapse:collapse;font-size:13px;font-variant-numeric:tabular-nums}td,th{"
     "border-bottom:1px solid var(--line);padding:.25rem "
-    ".5rem;text-align:right;vertical-align:bottom}"
+    ".35rem;text-align:right;vertical-align:bottom}"
     "th{color:var(--soft);font-weight:600}td:first-child,th:first-child{text-align:left}"
     "td:first-child{white-space:nowrap}.plots{"
     "display:flex;flex-wrap:wrap;gap:1.5rem}figure{margin:0;flex:1 1 480px;max-width:600px}"
@@ -40,7 +40,6 @@ static const char style[] =
     "1.4rem}dl{display:grid;grid-template-columns:max-content 1fr;gap:.15rem 1.2rem;font-size:13px}"
     "dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}"
     ".warning{color:var(--c1);font-weight:600}"
-    "@media(min-width:1150px){td{white-space:nowrap}td,th{padding:.25rem .35rem}}"
     "@media(max-width:640px){td,th{white-space:nowrap;padding:.25rem .3rem}table{font-size:12px}}"
     "</style>";
 
