@@ -149,9 +149,9 @@ static const struct option_spec table[] = {
 
 const struct options_program config_program = {
     .name = "tandem-router",
-    .doc = "Takes requests (OpenAI-style HTTP), chooses workers for them and streams the answers. "
-           "SIGTERM drains, a second one ends at once; SIGHUP reads certificates, API keys and "
-           "log-level again.",
+    .doc = "Takes requests by HTTP (OpenAI's API and Anthropic's) and gRPC on one port, chooses "
+           "workers for them and streams the answers. SIGTERM drains, a second one ends at once; "
+           "SIGHUP reads certificates, API keys and log-level again.",
     .table = table,
     .n_options = sizeof table / sizeof *table,
     .section = "router",

@@ -35,6 +35,25 @@ def every_option_is_on_its_page(folder):
     return f"{n} options and keys"
 
 
+def up_groups_what_its_daemons_name(folder):
+    """`tandem up` knows its daemons' options as =VALUE: the page has their words, and says whose each is."""
+    page = (folder / "man1/tandem.1").read_text()
+    assert "VALUE" not in page, [line for line in page.splitlines() if "VALUE" in line]
+    up = page[page.index('.Ss "tandem up"'):page.index('.Ss "tandem chat"')]
+    heads = ["The cluster as a whole:", "The router:", "The workers:", "The router and the workers:"]
+    parts = re.split("|".join(f"^{head}$" for head in heads), up, flags=re.M)
+    assert len(parts) == 5, parts
+    for part, flag in zip(parts[1:], ('Fl "-prefill" Ns = Ns Ar "N"', 'Fl "-api-keys" Ns = Ns Ar "FILE"', 'Fl "-backend" Ns = Ns Ar "NAME"',
+                                      'Fl "-model" Ns = Ns Ar "')):
+        assert flag in part and page.count(flag + "\n") <= 1, (flag, part[:500])
+    assert 'Fl "-ctx-size" Ns = Ns Ar "N"' in parts[3], parts[3]
+    if shutil.which("groff"):
+        shown = subprocess.run(["groff", "-mdoc", "-Tascii", folder / "man1/tandem.1"], capture_output=True, text=True, check=True).stdout
+        assert "Tandem General Commands Manual" in shown and "BSD" not in shown, shown[:300]
+    router = (folder / "man1/tandem-router.1").read_text()
+    assert "gRPC" in router, router[:1000]
+
+
 def mandoc_has_no_complaint(folder):
     if not shutil.which("mandoc"):
         raise Skip("there is no mandoc here")
@@ -70,7 +89,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         tally.run("pages are made", lambda: subprocess.run([ROOT / "tools/manual", BIN, folder], check=True) and None)
-        for test in (every_option_is_on_its_page, mandoc_has_no_complaint, bash_completes):
+        for test in (every_option_is_on_its_page, up_groups_what_its_daemons_name, mandoc_has_no_complaint, bash_completes):
             tally.run(test.__name__, test, folder)
     return tally.end()
 
