@@ -143,6 +143,14 @@ static void worker_config_check_address(struct buf *errors, const struct options
         options_complain(options, name, error.text, errors);
 }
 
+/* The unit of a worker that the file does not know was started. */
+static void worker_config_miss_section(const struct config *config, struct buf *errors) {
+    char words[160];
+    snprintf(words, sizeof words,
+             "the file has no section [worker.%.63s], and there is no endpoint", config->name);
+    options_complain(config->options, "name", words, errors);
+}
+
 static void worker_config_check_ranks(const struct config *config, struct buf *errors) {
     const struct options *options = config->options;
     if (config->ranks_here > config->tp)
@@ -216,7 +224,9 @@ static void worker_config_check_all(const struct config *config, struct buf *err
         return;
     if (!config->name[0])
         options_complain(options, "name", "is needed", errors);
-    if (!config->endpoint[0])
+    if (!config->endpoint[0] && config->name[0] && options_lack_instance(options))
+        worker_config_miss_section(config, errors);
+    else if (!config->endpoint[0])
         options_complain(options, "endpoint", "is needed: where routers connect to", errors);
     if (config->endpoint[0] && !config->kv_endpoint[0])
         options_complain(options, "endpoint", "is neither ipc://FOLDER/NAME nor tcp://HOST:PORT",

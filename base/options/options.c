@@ -177,6 +177,10 @@ enum status options_new(const struct options_program *program, int argc, char **
     return STATUS_OK;
 }
 
+bool options_lack_instance(const struct options *options) {
+    return options->lacks_instance;
+}
+
 bool options_only_checks(const struct options *options) {
     return options->checks;
 }

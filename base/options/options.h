@@ -75,6 +75,9 @@ void options_free(struct options *options); /* NULL is fine */
 /* --check-config was given: the program ends with 0 once it has found nothing wrong. */
 bool options_only_checks(const struct options *options);
 
+/* A file was read, and it has no [section.NAME] of the instance that was asked for. */
+bool options_lack_instance(const struct options *options);
+
 /* Appends the NAME of each [section.NAME] of a file, each with a newline behind it, in the file's
  * order. STATUS_IO: it cannot be read. Sections that are wrong are left out: options_new() says
  * what is wrong with them. */

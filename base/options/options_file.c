@@ -176,6 +176,7 @@ static void options_file_enter_section(struct options_file_reader *reader, const
     reader->skip = strcmp(reader->section, "cluster") != 0 &&
                    (!own || strlen(own) != kind || strncmp(reader->section, own, kind) != 0);
     reader->rank = section_rank_of(reader);
+    reader->options->lacks_instance &= reader->rank != RANK_INSTANCE;
 }
 
 /* Reads one line into reader->text without its end. False at the end of the file. *bad: it is too
@@ -283,6 +284,7 @@ void options_read_file(struct options *options, const char *path) {
     struct options_file_reader *reader = options_file_open(options, path);
     if (!reader)
         return;
+    options->lacks_instance = true;
     options_file_read(reader);
     options_file_close(reader);
 }

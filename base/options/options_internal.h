@@ -29,6 +29,7 @@ struct options {
     struct options_value *values;          /* owned (n_options + 1): the last is --config */
     bool prints;                           /* --print-config */
     bool checks;                           /* --check-config */
+    bool lacks_instance;                   /* the file has no section of it */
     struct buf *errors;                    /* borrowed while options_new() runs */
 };
 

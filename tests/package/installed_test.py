@@ -415,6 +415,10 @@ def wrong_configuration_is_not_tried_again(container):
     text = container.inside("journalctl", "-u", "tandem-worker@spare", "-p", "err", "-o", "cat")
     assert "tandem.ini" in text and "step_uss" in text, text
     ini.write_text(INI)
+    container.inside("systemctl", "start", "tandem-worker@nobody", check=False)
+    text = container.inside("journalctl", "-u", "tandem-worker@nobody", "-p", "err", "-o", "cat")
+    assert "--name: the file has no section [worker.nobody], and there is no endpoint" in text, text
+    container.inside("systemctl", "reset-failed", "tandem-worker@nobody")
 
 
 def follower_is_a_unit(container):

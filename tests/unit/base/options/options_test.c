@@ -354,6 +354,21 @@ START_TEST(a_program_that_only_checks_knows_it) {
 }
 END_TEST
 
+START_TEST(a_file_without_a_section_of_the_instance_is_known) {
+    static const char file[] = "[cluster]\n[worker.a]\n[worker]\n[worker.c]\n";
+    ck_assert_int_eq(read_options("", "--name=b", NULL, NULL), STATUS_OK);
+    ck_assert(!options_lack_instance(options));
+    for (const char *name = "abc"; *name; name++) {
+        char flag[] = "--name=x";
+        flag[sizeof flag - 2] = *name;
+        ck_assert_int_eq(read_options(file, flag, NULL, NULL), STATUS_OK);
+        ck_assert(options_lack_instance(options) == (*name == 'b'));
+    }
+    ck_assert_int_eq(read_options(file, NULL, NULL, NULL), STATUS_OK);
+    ck_assert(options_lack_instance(options));
+}
+END_TEST
+
 START_TEST(instances_are_listed_in_the_files_order) {
     static const char file[] = "[cluster]\nanything = 1\n[worker.b]\nrole = x\n[worker]\n"
                                "[worker.a]\n[worker.b]\n[workers.c]\n[worker.]\n[router]\n";
@@ -375,6 +390,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, own_instance_goes_before_the_common_section);
     tcase_add_test(tests, types_are_read_with_their_units);
     tcase_add_test(tests, a_program_that_only_checks_knows_it);
+    tcase_add_test(tests, a_file_without_a_section_of_the_instance_is_known);
     tcase_add_test(tests, instances_are_listed_in_the_files_order);
     tcase_add_test(tests, lists_grow_by_repeating_and_by_commas);
     tcase_add_test(tests, words_come_from_the_row_and_from_its_function);
