@@ -311,6 +311,18 @@ def a_cluster_that_runs(host):
         assert "tandem keys" in found[0]["fix"], found
 
 
+def a_certificate_of_the_unit(host):
+    """The guide's LoadCredential= sets the router's environment, which the file, and so doctor, know nothing of."""
+    ini = host.config(router={"tls_cert": None, "tls_key": None, "admin_keys": None, "api_keys": None})
+    router = ("env", f"TANDEM_TLS_CERT={host.path('server.crt')}", f"TANDEM_TLS_KEY={host.path('server.key')}", BIN / "tandem-router", "--config", ini)
+    with running(host.path("log"), router):
+        def seen():
+            return [(f["level"], f["seen"]) for f in doctor("--config", ini) if f["subject"] == "server"]
+        served = eventually(seen, "the router")
+        served = eventually(lambda: (now := seen()) and now[0][0] == "ok" and now, "its version")
+        assert served[0][1].startswith(f"https://127.0.0.1:{host.port}: tandem-router "), served
+
+
 def main():
     tally = Tally()
     with tempfile.TemporaryDirectory(prefix="dr-") as name:
@@ -318,7 +330,8 @@ def main():
         tally.run("healthy", healthy, host)
         for what, *rest in planted(host):
             tally.run(f"planted: {what}", one_line_each, what, *rest)
-        for test in (before_the_units_start, several_hosts, warnings, limits_of_nothing, without_a_file, lines_for_people, gpus_and_their_sums, a_cluster_that_runs):
+        for test in (before_the_units_start, several_hosts, warnings, limits_of_nothing, without_a_file, lines_for_people, gpus_and_their_sums, a_certificate_of_the_unit,
+                     a_cluster_that_runs):
             tally.run(test.__name__, test, host)
     return tally.end()
 

@@ -384,6 +384,36 @@ def exposure_is_as_the_guide_says(container):
     return f"router {seen[0]}, worker {seen[1]}"
 
 
+CREDENTIALS = """[Service]
+LoadCredential=api-keys:/etc/tandem/api-keys
+LoadCredential=tls.crt:/etc/tandem/tls.crt
+LoadCredential=tls.key:/etc/tandem/tls.key
+Environment=TANDEM_API_KEYS=%d/api-keys TANDEM_TLS_CERT=%d/tls.crt TANDEM_TLS_KEY=%d/tls.key
+"""
+
+
+def credentials_of_the_guide(container):
+    """Keys and a certificate that only root reads: the file, and so doctor, know nothing of them."""
+    drop_in = container.root / "etc/systemd/system/tandem-router.service.d/credentials.conf"
+    files = [container.root / "etc/tandem" / name for name in ("api-keys", "tls.crt", "tls.key")]
+    container.inside("sh", "-c", "umask 077; cd /etc/tandem; openssl rand -hex 24 > api-keys; openssl req -x509 -newkey rsa:2048 -nodes "
+                     "-keyout tls.key -out tls.crt -days 9 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1")
+    drop_in.write_text(CREDENTIALS)
+    try:
+        container.inside("systemctl", "daemon-reload")
+        container.inside("systemctl", "restart", "tandem-router.service")
+        doctor_finds_no_fault(container, "https://127.0.0.1:8000: tandem-router")
+        answer = container.inside("sh", "-c", "OPENAI_API_KEY=$(cat /etc/tandem/api-keys) tandem chat --server https://127.0.0.1:8000 "
+                                  "--ca /etc/tandem/tls.crt --max-tokens 20 hello")
+        assert answer.strip(), answer
+    finally:
+        for path in (drop_in, *files):
+            path.unlink(missing_ok=True)
+        container.inside("systemctl", "daemon-reload")
+        container.inside("systemctl", "restart", "tandem-router.service")
+    eventually(lambda: len(ready_workers(container)) == 3, "the workers as before")
+
+
 def reload_is_told(container):
     container.inside("systemctl", "reload", "tandem-router")
     assert container.show("tandem-router", "ActiveState") == "active"
@@ -499,6 +529,7 @@ def main():
             tally.run("start", started, container)
             tally.run("the router restarts under load", router_restarts_under_load, container)
             tally.run("a hung worker is started again", hung_worker_is_started_again, container)
+            tally.run("credentials", credentials_of_the_guide, container)
             tally.run("exposure", exposure_is_as_the_guide_says, container)
             tally.run("reload", reload_is_told, container)
             tally.run("a drained worker ends", drained_worker_ends, container)

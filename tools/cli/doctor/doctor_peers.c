@@ -17,6 +17,7 @@
 
 #define ANSWER_S   3.0
 #define CONNECT_MS 1000u
+#define SERVER_MAX (VALUE_MAX + 16)
 
 /* --- does somebody listen? ------------------------------------------------------------------ */
 
@@ -199,7 +200,27 @@ static void doctor_look_at_served_workers(struct doctor *doctor, const json_t *w
     }
 }
 
+/* Our own port, that does not answer as the file would have it: the unit may bring the certificate (LoadCredential=).
+ * https: its address then, of SERVER_MAX bytes. */
+static bool doctor_is_behind_tls(const struct doctor *doctor, const char *server, char *https) {
+    const struct http_trust trust = {.insecure = true};
+    struct http_url url = {0};
+    struct error error;
+    int http_status = 0;
+    if (doctor->target.server || strncmp(server, "http://", 7) != 0)
+        return false;
+    snprintf(https, SERVER_MAX, "https%s", server + strlen("http"));
+    if (http_url_open(https, &trust, &url, &error) != STATUS_OK)
+        return false;
+    json_t *version = doctor_fetch(&url, &doctor->target, "/version", &http_status, &error);
+    bool answers = doctor_text_of(version, "version")[0] != '\0';
+    json_decref(version);
+    http_url_close(&url);
+    return answers;
+}
+
 static void doctor_look_at_server(struct doctor *doctor, const char *server) {
+    char https[SERVER_MAX];
     struct http_url url = {0};
     struct error error = {0};
     int http_status = 0;
@@ -212,6 +233,12 @@ static void doctor_look_at_server(struct doctor *doctor, const char *server) {
     }
     json_t *version = doctor_fetch(&url, &doctor->target, "/version", &http_status, &error);
     const char *said = doctor_text_of(version, "version");
+    if (!said[0] && doctor_is_behind_tls(doctor, server, https)) {
+        json_decref(version);
+        http_url_close(&url);
+        doctor_look_at_server(doctor, https);
+        return;
+    }
     if (!said[0])
         findings_add(
             &doctor->findings, FINDING_FAULT, "server",
@@ -237,7 +264,7 @@ static void doctor_look_at_server(struct doctor *doctor, const char *server) {
 }
 
 void doctor_look_at_peers(struct doctor *doctor) {
-    char value[VALUE_MAX], server[VALUE_MAX + 16], host[VALUE_MAX], port[8], pair[ADDRESS_TEXT_MAX];
+    char value[VALUE_MAX], server[SERVER_MAX], host[VALUE_MAX], port[8], pair[ADDRESS_TEXT_MAX];
     bool listens = false;
     if (settings_get(&doctor->router, "listen", value)) {
         listens = doctor_look_at_port(doctor, value, "tandem-router",
