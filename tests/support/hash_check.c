@@ -8,7 +8,7 @@
  * answer itself (design: mix(e ^ (t + 1)) entries folded in order) and compares index by index. New
  * streams start until --seconds are over or --total were started; those running then finish. Prints
  * one line of JSON and exits 0 only when nothing was lost, repeated, wrong, refused or broken. */
-#include "tools/lib/http_client.h"
+#include "base/client/http_client.h"
 #include "tools/lib/sse_client.h"
 
 #include "base/buf.h"

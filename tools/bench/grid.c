@@ -2,6 +2,7 @@
  * as a burst (or at --rate with Poisson gaps). */
 #include "tools/bench/commands.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #define WARM_REQUESTS 2

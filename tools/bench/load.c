@@ -5,6 +5,7 @@
 #include "base/exit.h"
 #include "tools/bench/texts.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define STREAMS_MAX                                                                                \

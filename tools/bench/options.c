@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "tools/lib/args.h"
+#include "tools/lib/http_trust.h"
 
 #include <stddef.h>
 #include <stdlib.h>

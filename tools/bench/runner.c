@@ -1,7 +1,7 @@
 #include "tools/bench/runner.h"
 
+#include "base/client/http_client.h"
 #include "base/clock.h"
-#include "tools/lib/http_client.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -2,11 +2,11 @@
  * the runner, and where reports go. */
 #pragma once
 
+#include "base/client/http_client.h"
 #include "tools/bench/core/tables.h"
 #include "tools/bench/lengths.h"
 #include "tools/bench/output.h"
 #include "tools/bench/runner.h"
-#include "tools/lib/http_client.h"
 
 #define TARGETS_MAX 16
 

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #define COMPAT_LEVELS 9

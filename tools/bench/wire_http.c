@@ -1,9 +1,9 @@
 /* tools/bench/wire_http.c: OpenAI-style requests over HTTP/1.1, streamed or not. */
 #include "tools/bench/wire.h"
 
+#include "base/client/http_client.h"
 #include "base/clock.h"
 #include "tools/bench/core/answer.h"
-#include "tools/lib/http_client.h"
 #include "tools/lib/sse_client.h"
 
 #include <stdio.h>

@@ -2,10 +2,11 @@
  * cannot be answered now (a server that starts again, a full queue) is asked again; what was answered once never is. */
 #include "tools/cli/batch.h"
 
+#include "base/client/http_client.h"
 #include "tools/cli/batch_lines.h"
 #include "tools/cli/target.h"
 #include "tools/lib/args.h"
-#include "tools/lib/http_client.h"
+#include "tools/lib/http_trust.h"
 
 #include "base/buf.h"
 #include "base/clock.h"

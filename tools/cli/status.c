@@ -3,6 +3,7 @@
 #include "tools/cli/target.h"
 #include "tools/lib/args.h"
 #include "tools/lib/http_fetch.h"
+#include "tools/lib/http_trust.h"
 
 #include "base/buf.h"
 #include "base/exit.h"

@@ -2,8 +2,9 @@
 #pragma once
 
 #include "base/buf.h"
+#include "base/client/http_url.h"
 #include "base/error.h"
-#include "tools/lib/http_url.h"
+#include "tools/lib/args.h"
 
 struct cli_target {
     const char *server; /* borrowed: --server, or NULL */

@@ -2,9 +2,9 @@
 
 #include "base/assert.h"
 #include "base/buf.h"
+#include "base/client/http_dial.h"
 #include "base/net/address.h"
 #include "base/net/stream.h"
-#include "tools/lib/http_dial.h"
 
 #include <nghttp2/nghttp2.h>
 #include <stdio.h>

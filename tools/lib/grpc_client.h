@@ -5,9 +5,9 @@
  * https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md. Loop thread only. */
 #pragma once
 
+#include "base/client/http_url.h"
 #include "base/error.h"
 #include "base/net/loop.h"
-#include "tools/lib/http_url.h"
 
 #include <stddef.h>
 #include <stdint.h>

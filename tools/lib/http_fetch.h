@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/buf.h"
-#include "tools/lib/http_client.h"
+#include "base/client/http_client.h"
 
 #include <jansson.h>
 

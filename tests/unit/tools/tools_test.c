@@ -1,10 +1,11 @@
 #include "tests/support/suite.h"
 
 #include "base/buf.h"
-#include "tools/lib/http_client.h"
+#include "base/client/http_client.h"
 
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>

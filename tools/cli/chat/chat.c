@@ -1,11 +1,12 @@
 #include "tools/cli/chat/chat.h"
 
+#include "base/client/http_client.h"
 #include "tools/cli/chat/chat_input.h"
 #include "tools/cli/chat/chat_model.h"
 #include "tools/cli/chat/chat_show.h"
 #include "tools/cli/target.h"
 #include "tools/lib/args.h"
-#include "tools/lib/http_client.h"
+#include "tools/lib/http_trust.h"
 #include "tools/lib/sse_client.h"
 #include "tools/lib/terminal.h"
 

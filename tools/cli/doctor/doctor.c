@@ -3,6 +3,7 @@
 
 #include "tools/cli/doctor/doctor_parts.h"
 #include "tools/lib/args.h"
+#include "tools/lib/http_trust.h"
 
 #include "base/exit.h"
 

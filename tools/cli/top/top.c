@@ -1,11 +1,12 @@
 /* `tandem top`: asks a server again and again, and shows what it says (top_view, top_layout). */
 #include "tools/cli/top/top.h"
 
+#include "base/client/http_client.h"
 #include "tools/cli/target.h"
 #include "tools/cli/top/top_layout.h"
 #include "tools/cli/top/top_terminal.h"
 #include "tools/lib/args.h"
-#include "tools/lib/http_client.h"
+#include "tools/lib/http_trust.h"
 #include "tools/lib/terminal.h"
 
 #include "base/clock.h"

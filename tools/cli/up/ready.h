@@ -3,7 +3,7 @@
  * only. */
 #pragma once
 
-#include "tools/lib/http_client.h"
+#include "base/client/http_client.h"
 
 #include "base/buf.h"
 #include "base/net/loop.h"

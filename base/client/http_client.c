@@ -1,12 +1,12 @@
-#include "tools/lib/http_client.h"
+#include "base/client/http_client.h"
 
 #include "base/assert.h"
 #include "base/buf.h"
+#include "base/client/http_dial.h"
 #include "base/clock.h"
 #include "base/hex.h"
 #include "base/net/address.h"
 #include "base/net/stream.h"
-#include "tools/lib/http_dial.h"
 
 #include <stdio.h>
 #include <stdlib.h>

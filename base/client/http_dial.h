@@ -1,8 +1,8 @@
-/* tools/lib/http_dial.h: a connection to a server is made, plain or with TLS. Loop thread only. */
+/* base/client/http_dial.h: a connection to a server is made, plain or with TLS. Loop thread only. */
 #pragma once
 
+#include "base/client/http_url.h"
 #include "base/net/stream.h"
-#include "tools/lib/http_url.h"
 
 struct loop;
 struct http_dial;

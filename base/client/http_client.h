@@ -1,13 +1,13 @@
-/* tools/lib/http_client.h: an HTTP/1.1 client for our own tools, on base/net/loop.
+/* base/client/http_client.h: an HTTP/1.1 client on base/net/loop, for the router and the tools.
  *
  * One `struct http_client` is one connection, kept open between requests. One request at a time.
  * The answer comes as events: status, pieces of the body as they arrive, the end. Loop
  * thread only. */
 #pragma once
 
+#include "base/client/http_url.h"
 #include "base/error.h"
 #include "base/net/loop.h"
-#include "tools/lib/http_url.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,9 +1,8 @@
-/* tools/lib/http_url.h: where a server is, and whom to believe that it is there. */
+/* base/client/http_url.h: where a server is, and whom to believe that it is there. */
 #pragma once
 
 #include "base/error.h"
 #include "base/status.h"
-#include "tools/lib/args.h"
 
 #include <stdbool.h>
 
@@ -36,6 +35,3 @@ struct http_trust {
 NODISCARD enum status http_url_open(const char *text, const struct http_trust *trust,
                                     struct http_url *url, struct error *error);
 void http_url_close(struct http_url *url); /* after its clients; fine on a zeroed or plain one */
-
-/* The options --ca and --insecure, of a struct http_trust. */
-extern const struct args_row http_trust_rows[];

@@ -1,4 +1,4 @@
-#include "tools/lib/http_dial.h"
+#include "base/client/http_dial.h"
 
 #include "base/net/address.h"
 #include "base/net/loop.h"

@@ -1,4 +1,4 @@
-#include "tools/lib/http_url.h"
+#include "base/client/http_url.h"
 
 #include "base/net/address.h"
 #include "base/net/tls.h"
@@ -117,13 +117,3 @@ void http_url_close(struct http_url *url) {
     tls_context_free(url->tls_h2);
     url->tls = url->tls_h2 = NULL;
 }
-
-/* --- options -------------------------------------------------------------------------------- */
-
-#define AT(member) offsetof(struct http_trust, member)
-const struct args_row http_trust_rows[] = {
-    {"ca", "FILE", args_text, AT(ca),
-     .help = "PEM: trust these for https:// (default: the system's)"},
-    {"insecure", NULL, args_switch, AT(insecure),
-     .help = "take any certificate of an https:// server"},
-    {0}};
