@@ -33,6 +33,7 @@ struct http_client {
     bool reused;
     bool got_bytes;
     int http_status;
+    uint32_t retry_after_s;
     uint64_t sent_ns;
     uint64_t serial; /* of the request: a callback may have started the next one */
     struct http_events events;
@@ -71,6 +72,14 @@ void http_client_abort(struct http_client *client) {
     http_client_disconnect(client);
     client->phase = PHASE_IDLE;
     client->serial++;
+}
+
+int http_client_status(const struct http_client *client) {
+    return client->http_status;
+}
+
+uint32_t http_client_retry_after_s(const struct http_client *client) {
+    return client->retry_after_s;
 }
 
 uint64_t http_client_sent_ns(const struct http_client *client) {
@@ -115,6 +124,12 @@ static bool http_client_head_line_is(const char *line, const char *name, const c
     return true;
 }
 
+/* Whole seconds; anything else is 0. */
+static uint32_t http_client_read_seconds(const char *value) {
+    size_t n = strspn(value, "0123456789");
+    return n > 0 && n < 10 && value[n] == 0 ? (uint32_t)strtoul(value, NULL, 10) : 0;
+}
+
 /* The head is complete in client->in[0..n), which is NUL-terminated at n. */
 static bool http_client_read_head(struct http_client *client, char *head) {
     int minor = 0;
@@ -132,6 +147,8 @@ static bool http_client_read_head(struct http_client *client, char *head) {
             client->body_left = strtoull(value, NULL, 10);
         } else if (http_client_head_line_is(line, "transfer-encoding", &value)) {
             client->framing = FRAMING_CHUNKED;
+        } else if (http_client_head_line_is(line, "retry-after", &value)) {
+            client->retry_after_s = http_client_read_seconds(value);
         } else if (http_client_head_line_is(line, "connection", &value) &&
                    strcasecmp(value, "close") == 0) {
             client->keep = false;
@@ -327,6 +344,7 @@ void http_client_start(struct http_client *client, const struct http_ask *ask,
     ASSERT(client->phase == PHASE_IDLE);
     client->events = *calls;
     client->http_status = 0;
+    client->retry_after_s = 0;
     client->sent_ns = 0;
     client->got_bytes = false;
     buf_clear(&client->out);
@@ -339,9 +357,11 @@ void http_client_start(struct http_client *client, const struct http_ask *ask,
         buf_printf(&client->out, "Accept: %s\r\n", ask->accept);
     if (ask->api_key && ask->api_key[0])
         buf_printf(&client->out, "Authorization: Bearer %s\r\n", ask->api_key);
+    if (ask->header)
+        buf_printf(&client->out, "%s\r\n", ask->header);
     if (ask->body)
-        buf_printf(&client->out, "Content-Type: application/json\r\nContent-Length: %zu\r\n",
-                   n_body);
+        buf_printf(&client->out, "Content-Type: %s\r\nContent-Length: %zu\r\n",
+                   ask->content_type ? ask->content_type : "application/json", n_body);
     buf_puts(&client->out, "\r\n");
     if (ask->body)
         buf_append(&client->out, ask->body, n_body);

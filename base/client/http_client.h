@@ -15,12 +15,14 @@
 
 /* A request. */
 struct http_ask {
-    const char *method;  /* "GET" or "POST" */
-    const char *path;    /* of a route: "/v1/models" */
-    const char *api_key; /* a bearer token; NULL or "": none */
-    const char *accept;  /* a media type, or NULL */
-    const char *body;    /* JSON text, or NULL */
-    size_t n_body;       /* 0: as long as strlen() says */
+    const char *method;       /* "GET" or "POST" */
+    const char *path;         /* of a route: "/v1/models" */
+    const char *api_key;      /* a bearer token; NULL or "": none */
+    const char *accept;       /* a media type, or NULL */
+    const char *header;       /* one more, "name: value"; NULL: none */
+    const char *body;         /* JSON text, or NULL */
+    const char *content_type; /* of the body where it is no JSON; NULL: application/json */
+    size_t n_body;            /* 0: as long as strlen() says */
 };
 
 struct http_events {
@@ -45,6 +47,11 @@ void http_client_start(struct http_client *client, const struct http_ask *ask,
 
 /* Drops the request and the connection: no more events for it. */
 void http_client_abort(struct http_client *client);
+
+/* Of the answer to the last request: its status, 0 before its head; and the seconds of its
+ * Retry-After, 0 where it has none (a date counts as none). */
+int http_client_status(const struct http_client *client);
+uint32_t http_client_retry_after_s(const struct http_client *client);
 
 /* When the request was given to the connection, CLOCK_MONOTONIC; 0 before. Under TLS the handshake
  * of a new connection comes after it. */

@@ -1,6 +1,7 @@
 #include "base/client/http_dial.h"
 
 #include "base/net/address.h"
+#include "base/net/dns.h"
 #include "base/net/loop.h"
 #include "base/net/tls.h"
 
@@ -23,6 +24,7 @@ struct http_dial {
     struct http_dial **owner;
     struct addrinfo *found; /* owned: the addresses of the host */
     struct addrinfo *next;  /* of them: to be tried when this one fails */
+    uint32_t n_known;       /* of url->known: that are in `found`, or were */
     int fd;
     struct loop_watch *watch; /* owned */
 };
@@ -98,10 +100,26 @@ static int http_dial_begin(const struct addrinfo *to) {
     return -1;
 }
 
+/* False: all addresses were tried. */
+static bool http_dial_has_next(struct http_dial *dial) {
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
+                                   .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
+    const struct dns_answer *known = dial->url->known;
+    while (!dial->next && known && dial->n_known < known->n) {
+        if (dial->found)
+            freeaddrinfo(dial->found);
+        dial->found = NULL;
+        if (getaddrinfo(known->addresses[dial->n_known++], dial->url->port, &hints, &dial->found) ==
+            0)
+            dial->next = dial->found;
+    }
+    return dial->next != NULL;
+}
+
 /* A name may have addresses of which one is served: localhost those of IPv6 and IPv4. `problem` is
  * what the one before met. */
 static void http_dial_try_next(struct http_dial *dial, int problem) {
-    while (dial->fd < 0 && dial->next) {
+    while (dial->fd < 0 && http_dial_has_next(dial)) {
         dial->fd = http_dial_begin(dial->next);
         problem = errno;
         dial->next = dial->next->ai_next;
@@ -132,6 +150,10 @@ void http_dial(struct loop *loop, const struct http_url *url, struct tls_context
                                .user = user,
                                .owner = owner,
                                .fd = -1};
+    if (url->known) {
+        http_dial_try_next(dial, EADDRNOTAVAIL);
+        return;
+    }
     /* A server that listens on every address: this host, by either kind. */
     const char *host = address_is_any(url->host) ? NULL : url->host;
     int problem = getaddrinfo(host, url->port, &hints, &dial->found);

@@ -13,8 +13,8 @@ typedef void http_dialed_fn(void *user, struct stream *stream, enum status statu
                             const char *problem);
 
 /* tls: the client's side of url's TLS, borrowed; NULL: plain. `events` and `user` are the stream's;
- * `user` is `fn`'s as well. Resolves the name at once, which may block. *dial is NULL once it has
- * ended. */
+ * `user` is `fn`'s as well. Resolves the name at once, which may block, unless url->known says where
+ * the host is. *dial is NULL once it has ended. */
 void http_dial(struct loop *loop, const struct http_url *url, struct tls_context *tls,
                const struct stream_events *events, http_dialed_fn *fn, void *user,
                struct http_dial **dial);

@@ -95,9 +95,8 @@ enum status http_url_parse(const char *text, struct http_url *url, struct error 
     return STATUS_OK;
 }
 
-enum status http_url_open(const char *text, const struct http_trust *trust, struct http_url *url,
-                          struct error *error) {
-    TRY(http_url_parse(text, url, error));
+enum status http_url_trust(struct http_url *url, const struct http_trust *trust,
+                           struct error *error) {
     if (!url->is_tls)
         return STATUS_OK;
     struct tls_client_config config = {
@@ -110,6 +109,12 @@ enum status http_url_open(const char *text, const struct http_trust *trust, stru
     if (status != STATUS_OK)
         http_url_close(url);
     return status;
+}
+
+enum status http_url_open(const char *text, const struct http_trust *trust, struct http_url *url,
+                          struct error *error) {
+    TRY(http_url_parse(text, url, error));
+    return http_url_trust(url, trust, error);
 }
 
 void http_url_close(struct http_url *url) {

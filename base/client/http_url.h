@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 
+struct dns_answer;
 struct tls_context;
 
 struct http_url {
@@ -18,6 +19,9 @@ struct http_url {
     /* Owned, where it was opened and is_tls; copies of the URL borrow them. */
     struct tls_context *tls;    /* for HTTP/1.1 */
     struct tls_context *tls_h2; /* for gRPC */
+    /* Borrowed, and set by who asks for names itself: the host's addresses, to be looked at anew
+     * for each connection. NULL: the name is asked for then, which may block. */
+    const struct dns_answer *known;
 };
 
 /* "http://host[:port][/path]", "https://...", "grpc://...", "grpcs://..."; the scheme may be missing:
@@ -30,8 +34,12 @@ struct http_trust {
     bool insecure;  /* take any certificate */
 };
 
-/* http_url_parse(), and what a client of it needs to believe the server. Errors, too, as
+/* What a client of it needs to believe the server; nothing for a plain one. Errors as
  * tls_client_new(). */
+NODISCARD enum status http_url_trust(struct http_url *url, const struct http_trust *trust,
+                                     struct error *error);
+
+/* http_url_parse() and http_url_trust(). */
 NODISCARD enum status http_url_open(const char *text, const struct http_trust *trust,
                                     struct http_url *url, struct error *error);
 void http_url_close(struct http_url *url); /* after its clients; fine on a zeroed or plain one */
