@@ -54,4 +54,4 @@ bool take_floats(struct decoder *decoder, const float *values, size_t n, const c
 void *take_array(struct decoder *decoder, size_t n, size_t size);
 
 send_rule submit_sendable;
-read_rule submit_readable, sampling_readable, chunk_readable;
+read_rule submit_readable, sampling_readable, trace_readable, chunk_readable;

@@ -22,6 +22,23 @@ bool sampling_readable(struct decoder *decoder, const void *wire, const void *ou
     return true;
 }
 
+static bool codec_rules_is_zero(const uint8_t *bytes, size_t n) {
+    size_t i = 0;
+    while (i < n && bytes[i] == 0)
+        i++;
+    return i == n;
+}
+
+bool trace_readable(struct decoder *decoder, const void *wire, const void *ours) {
+    (void)wire;
+    const struct trace *trace = ours;
+    if (codec_rules_is_zero(trace->trace_id, sizeof trace->trace_id))
+        return decoder_fail(decoder, STATUS_INVALID, "trace_id", "is zero");
+    if (codec_rules_is_zero(trace->span_id, sizeof trace->span_id))
+        return decoder_fail(decoder, STATUS_INVALID, "span_id", "is zero");
+    return true;
+}
+
 bool chunk_readable(struct decoder *decoder, const void *wire, const void *ours) {
     (void)wire;
     const struct chunk *chunk = ours;

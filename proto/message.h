@@ -63,6 +63,8 @@
 #define MESSAGE_TOKENS_MAX   262144     /* ids in one SUBMIT: what fits the raw frame */
 #define MESSAGE_ENTRIES_MAX  4096       /* entries of a STEP, DIGEST or FORGET */
 #define MESSAGE_PEERS_MAX    64
+#define MESSAGE_TRACE_BYTES  16 /* of ids of W3C Trace Context */
+#define MESSAGE_SPAN_BYTES   8
 #define MESSAGE_STOP_IDS_MAX 64
 #define MESSAGE_BIAS_MAX     1024
 #define MESSAGE_ALLOWED_MAX  1024

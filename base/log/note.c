@@ -32,6 +32,12 @@ static void note_put_id(struct note_text *text, const char *key, struct note_id 
         note_put(text, key, shown);
 }
 
+const char *note_trace_text(char out[NOTE_TRACE_MAX], const uint8_t *trace) {
+    for (unsigned i = 0; i < (NOTE_TRACE_MAX - 1) / 2; i++)
+        snprintf(out + 2 * i, 3, "%02x", trace[i]);
+    return out;
+}
+
 const char *note_text(char *out, size_t size, const struct note *note, const char *id) {
     const struct note_kind *kind = note->kind;
     struct note_text text = {.out = out, .size = size};
@@ -43,6 +49,8 @@ const char *note_text(char *out, size_t size, const struct note *note, const cha
     if (id)
         note_put(&text, "id", log_text(shown, sizeof shown, id));
     note_put_id(&text, "request", note->attempt);
+    if (note->trace)
+        note_put(&text, "trace", note_trace_text(shown, note->trace));
     note_put_id(&text, "for", note->other);
     if (note->word)
         note_put(&text, note->key, log_text(shown, sizeof shown, note->word));

@@ -12,6 +12,7 @@
 #define NOTE_VALUES     2
 #define NOTE_NO_REQUEST UINT64_MAX
 #define NOTE_ID_MAX     48 /* bytes of an id's text with NUL */
+#define NOTE_TRACE_MAX  33 /* the same of a trace's */
 
 /* An attempt at a request, by the numbers that the protocol has for it. All zero: none. */
 struct note_id {
@@ -36,6 +37,7 @@ struct note {
     const char *word;       /* any text; NULL: left out */
     uint64_t request;       /* the shell's number for what it concerns, or NOTE_NO_REQUEST */
     struct note_id attempt; /* the attempt that it concerns */
+    const uint8_t *trace;   /* (16) the id of the trace that it belongs to; NULL: none */
     struct note_id other;   /* the one for whose sake it happened */
     uint64_t values[NOTE_VALUES];
 };
@@ -43,6 +45,9 @@ struct note {
 /* Writes "HI.LO.ATTEMPT", hexadecimal without leading zeros, and returns out: every log of router
  * and worker names an attempt so. An id that is none is written as "". */
 const char *note_id_text(char out[NOTE_ID_MAX], struct note_id id);
+
+/* Writes the id of a trace (16 bytes) as W3C Trace Context has it, 32 digits, and returns out. */
+const char *note_trace_text(char out[NOTE_TRACE_MAX], const uint8_t *trace);
 
 /* Writes the note's data as logfmt into `out` (of `size` bytes), cut where that is too small, and
  * returns out: `name=w0 id=ID request=5.1.1 reason=hung after_ms=1034`. `id` is the id that the

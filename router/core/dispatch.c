@@ -47,6 +47,8 @@ static void dispatch_submit(struct router *router, struct request *req, struct p
         .budget_ms = dispatch_budget_ms(router, req),
         .tenant = req->spec.tenant,
         .has_xfer = partner != NULL,
+        .has_trace = req->spec.has_trace,
+        .trace = req->spec.trace,
         .sampling = req->spec.sampling,
     };
     if (partner) {

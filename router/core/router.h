@@ -55,6 +55,8 @@ struct request_spec {
     uint32_t priority;
     uint64_t tenant;      /* whose it is: tenants take turns (turns.h); equal at all routers */
     uint64_t deadline_ns; /* absolute; 0: none */
+    bool has_trace;
+    struct trace trace; /* that it belongs to: workers are told */
     struct sampling sampling;
 };
 

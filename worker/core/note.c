@@ -3,6 +3,8 @@
 #include "base/assert.h"
 #include "worker/core/engine_state.h"
 
+#include <string.h>
+
 static const struct note_kind kinds[ENGINE_NOTES] = {
     [NOTE_SESSION_OVER] = {"router's session is over", LOG_WARN, "router", {"silent_ms"}},
     [NOTE_ROUTER_LEFT] = {"router has left", LOG_INFO, "router", {"silent_ms"}},
@@ -42,6 +44,14 @@ static struct note_id engine_note_id(struct request_id req, uint32_t attempt) {
     return (struct note_id){.hi = req.hi, .lo = req.lo, .attempt = attempt};
 }
 
+/* The codec lets no trace in whose id is zero. */
+static void engine_note_set_sequence(struct note *note, const struct sequence *sequence) {
+    static const uint8_t none[MESSAGE_TRACE_BYTES];
+    const uint8_t *trace = sequence->trace.trace_id;
+    note->attempt = engine_note_id(sequence->req, sequence->attempt);
+    note->trace = memcmp(trace, none, sizeof none) != 0 ? trace : NULL;
+}
+
 static struct note engine_note_new(enum engine_note kind, const char *reason) {
     ASSERT(kind < ENGINE_NOTES);
     return (struct note){
@@ -70,7 +80,7 @@ void note_sequence(const struct engine *engine, enum engine_note kind,
                    const struct sequence *sequence, const char *reason, uint64_t value,
                    uint64_t more) {
     struct note note = engine_note_new(kind, reason);
-    note.attempt = engine_note_id(sequence->req, sequence->attempt);
+    engine_note_set_sequence(&note, sequence);
     note.values[0] = value;
     note.values[1] = more;
     note.name = engine_note_peer_link(engine, sequence->peer_link);
@@ -91,7 +101,7 @@ void note_preempted(const struct engine *engine, const struct sequence *sequence
                     const struct sequence *other, const char *reason, uint32_t blocks_missing) {
     struct note note = engine_note_new(NOTE_PREEMPTED, reason);
     note.name = engine_note_peer_link(engine, sequence->peer_link);
-    note.attempt = engine_note_id(sequence->req, sequence->attempt);
+    engine_note_set_sequence(&note, sequence);
     note.other = engine_note_id(other->req, other->attempt);
     note.values[0] = blocks_missing;
     engine_note_say(engine, &note);
@@ -111,6 +121,7 @@ void note_submit_refused(const struct engine *engine, const struct peer_link *ro
     struct note note = engine_note_new(NOTE_SUBMIT_REFUSED, reason_name(reason));
     note.name = router->name;
     note.attempt = engine_note_id(submit->req, submit->attempt);
+    note.trace = submit->has_trace ? submit->trace.trace_id : NULL;
     if (submit->phase <= PHASE_BOTH)
         engine_note_set_word(&note, "phase", phase_names[submit->phase]);
     note.values[0] = submit->n_prompt;

@@ -171,6 +171,7 @@ void sequence_fill(struct sequence_table *table, struct sequence *sequence,
     sequence->phase = submit->phase;
     sequence->priority = submit->priority;
     sequence->tenant = submit->tenant;
+    sequence->trace = submit->has_trace ? submit->trace : (struct trace){.flags = 0};
     sequence->variant = variant;
     sequence->salt = variant ? mix64(submit->salt + variant) : submit->salt;
     sequence->deadline_ns = submit->budget_ms ? now_ns + submit->budget_ms * 1000000ull : 0;

@@ -74,6 +74,7 @@ struct sequence {
     enum queue queue;
     uint32_t priority;
     uint64_t tenant;       /* whose it is */
+    struct trace trace;    /* that it belongs to, for the log; all zero: none */
     uint64_t turn;         /* among equal priorities smaller ones run first: run_queue.h */
     uint64_t arrival;      /* rising number: of equal turns older ones run first; 0: never queued */
     uint64_t deadline_ns;  /* absolute; 0: none */

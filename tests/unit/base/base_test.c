@@ -255,6 +255,10 @@ START_TEST(notes_are_logfmt_and_say_only_what_they_have) {
     struct note note = {.kind = &lost, .name = "de code", .reason = "hung", .values = {1034, 2}};
     ck_assert_str_eq(note_text(out, sizeof out, &note, "cmpl-1"),
                      "name=\"de code\" id=cmpl-1 reason=hung after_ms=1034 n=2");
+    note = (struct note){
+        .kind = &bare, .attempt = {1, 2, 3}, .trace = (const uint8_t *)"0123456789abcde\xff"};
+    ck_assert_str_eq(note_text(out, sizeof out, &note, NULL),
+                     "request=1.2.3 trace=303132333435363738396162636465ff");
     note = (struct note){.kind = &bare};
     ck_assert_str_eq(note_text(out, sizeof out, &note, NULL), "");
     note.name = "w0";

@@ -434,6 +434,39 @@ START_TEST(log_probabilities_belong_to_tokens_one_by_one) {
 }
 END_TEST
 
+/* The trace of a SUBMIT: ids of their lengths that are not zero, and one byte of flags. */
+START_TEST(a_trace_has_two_ids_and_a_byte_of_flags) {
+    static const struct {
+        uint8_t n_trace, n_span, first_trace, first_span;
+        uint32_t flags;
+        enum status status;
+        const char *field;
+    } rows[] = {{16, 8, 1, 1, 0, STATUS_OK, ""},
+                {16, 8, 1, 1, 255, STATUS_OK, ""},
+                {16, 8, 1, 1, 256, STATUS_LIMIT, "flags"},
+                {16, 8, 0, 1, 1, STATUS_INVALID, "trace_id"},
+                {16, 8, 1, 0, 1, STATUS_INVALID, "span_id"},
+                {15, 8, 1, 1, 1, STATUS_INVALID, "trace_id"},
+                {17, 8, 1, 1, 1, STATUS_INVALID, "trace_id"},
+                {16, 7, 1, 1, 1, STATUS_INVALID, "span_id"},
+                {16, 9, 1, 1, 1, STATUS_INVALID, "span_id"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        uint8_t n_t = rows[i].n_trace, n_s = rows[i].n_span, n = (uint8_t)(n_t + n_s + 7);
+        uint8_t body[64] = {0x10, 1, 0x5a, 0, 0x6a, n, 0x0a, n_t, rows[i].first_trace};
+        struct message message;
+        memcpy(body + 8 + n_t, (uint8_t[]){0x12, n_s, rows[i].first_span}, 3);
+        memcpy(body + 10 + n_t + n_s,
+               (uint8_t[]){0x18, (uint8_t)(rows[i].flags | 128), (uint8_t)(rows[i].flags >> 7)}, 3);
+        struct frames frames = crafted(MESSAGE_SUBMIT, body, 6 + n);
+        error = (struct error){.field = ""};
+        ck_assert_int_eq(codec_decode(&other, &frames, &message, &error), rows[i].status);
+        ck_assert_str_eq(error.field, rows[i].field);
+        if (rows[i].status == STATUS_OK)
+            ck_assert_uint_eq(message.u.submit.trace.flags, rows[i].flags);
+    }
+}
+END_TEST
+
 START_TEST(a_chunk_has_layers_and_blocks) {
     static const uint8_t bytes[64];
     static const uint32_t empty[][4] = {{1, 1, 0, 1}, {2, 1, 0, 1}, {0, 1, 3, 3}, {0, 1, 4, 3}};
@@ -554,6 +587,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, cost_of_a_step);
     tcase_add_test(tests, more_top_logprobs_than_came_are_named_before_they_are_read);
     tcase_add_test(tests, log_probabilities_belong_to_tokens_one_by_one);
+    tcase_add_test(tests, a_trace_has_two_ids_and_a_byte_of_flags);
     tcase_add_test(tests, a_chunk_has_layers_and_blocks);
     tcase_add_test(tests, indexes_end_at_32_bits);
     tcase_add_test(tests, entries_of_a_step_are_bounded);

@@ -112,6 +112,39 @@ START_TEST(a_replay_is_named_by_its_attempt_and_counts_from_the_prompt) {
 }
 END_TEST
 
+/* The next one in its place belongs to none. */
+START_TEST(a_request_of_a_trace_is_noted_with_its_id) {
+    static const struct trace trace = {.trace_id = {0x4b, 0xf9, [15] = 0x36}, .span_id = {1}};
+#define TRACE "trace=4bf90000000000000000000000000036"
+    struct rig *rig = rig_new(3);
+    rig_add(rig, rig_config());
+    rig_hello(rig, 0);
+    struct call *call = rig_call(rig, 20, 2);
+    call->has_trace = true;
+    call->trace = trace;
+    rig_both(rig, 0, call);
+    rig_run(rig, 100);
+    rig_forget(rig, 0, call);
+    expect(rig, 0,
+           "submitted router=router request=1f4.1.1 " TRACE
+           " phase=both prompt_tokens=20 tokens=20");
+    expect(rig, 0, "ended router=router request=1f4.1.1 " TRACE " finish=length tokens=2");
+    expect(rig, 0, "forgotten router=router request=1f4.1.1 " TRACE " tokens=2");
+    rig_both(rig, 0, rig_call(rig, 20, 2));
+    rig_run(rig, 100);
+    expect(rig, 0, "ended router=router request=1f4.2.1 finish=length tokens=2");
+    call = rig_call(rig, 20, 2);
+    call->has_trace = true;
+    call->trace = trace;
+    engine_drain(rig->workers[0].engine, rig->now_ns);
+    rig_both(rig, 0, call);
+    expect(rig, 0,
+           "submit refused router=router request=1f4.3.1 " TRACE
+           " phase=both reason=draining prompt_tokens=20 tokens=20");
+    rig_free(rig);
+}
+END_TEST
+
 START_TEST(what_is_refused_is_noted_with_its_reason) {
     struct rig *rig = pair_new(4, 8);
     rig_reserve(rig, D, rig_call(rig, 600, 5));
@@ -263,6 +296,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_request_handed_over_is_followed_through_both_workers);
     tcase_add_test(tests, a_hand_over_that_the_router_learns_of_first_is_one_all_the_same);
     tcase_add_test(tests, a_replay_is_named_by_its_attempt_and_counts_from_the_prompt);
+    tcase_add_test(tests, a_request_of_a_trace_is_noted_with_its_id);
     tcase_add_test(tests, what_is_refused_is_noted_with_its_reason);
     tcase_add_test(tests, a_reservation_that_nobody_uses_ends_with_its_reason);
     tcase_add_test(tests, a_transfer_that_breaks_says_why_on_both_sides);

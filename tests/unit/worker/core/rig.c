@@ -122,6 +122,8 @@ static void submit(struct rig *rig, uint32_t w, struct call *call, enum phase ph
                               .priority = call->priority,
                               .tenant = call->tenant,
                               .has_xfer = xfer != NULL,
+                              .has_trace = call->has_trace,
+                              .trace = call->trace,
                               .sampling = call->sampling};
     if (xfer)
         submit->xfer = *xfer;

@@ -44,6 +44,8 @@ struct call {
     uint64_t salt;
     uint32_t priority;
     uint64_t tenant;
+    bool has_trace;
+    struct trace trace;
     struct sampling sampling;
 };
 
