@@ -9,6 +9,8 @@
 #include "proto/keys.h"
 #include "proto/message.h"
 #include "router/core/policy/policy.h"
+#include "router/trace/traceparent.h"
+#include "router/trace/tracer.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -143,6 +145,16 @@ static const struct option_spec table[] = {
      .min = TIMEOUT_MIN},
     {"drain", OPTION_DURATION, AT(drain_ns), "30s", "router", NULL,
      .help = "how long running answers may take after SIGTERM"},
+    {"traces", OPTION_STRING, AT(traces), NULL, "router", "URL",
+     .help = "a collector of OpenTelemetry that gets a span of each request (OTLP over HTTP): "
+             "http://HOST:4318, or with another path than /v1/traces; default: none"},
+    {"traces-ratio", OPTION_STRING, AT(traces_share), "1", "router", "SHARE",
+     .help = "0 to 1: this share of the requests whose clients send no traceparent; a traceparent "
+             "says by itself whether it is sampled"},
+    {"traces-header", OPTION_STRING, AT(traces_header), NULL, "router", "HEADER",
+     .help = "\"name: value\" of each request to it, as for a key; rather in the file or a "
+             "variable, since "
+             "flags are seen by all of the host"},
     {"log-level", OPTION_CHOICE, AT(log_level), "info", "cluster router", NULL,
      .help = "lines of lower levels are dropped", .words = log_level_word},
 };
@@ -191,6 +203,19 @@ static void router_config_complain_of_origin(const struct options *options, cons
     options_complain(options, "cors-origins", text, errors);
 }
 
+static void router_config_check_traces(struct config *config, struct buf *errors) {
+    const struct options *options = config->options;
+    const char *header = config->traces_header;
+    struct http_url url;
+    struct error error = {.text = ""};
+    if (config->traces[0] && tracer_read_url(config->traces, &url, &error) != STATUS_OK)
+        options_complain(options, "traces", error.text, errors);
+    if (!traceparent_read_ratio(config->traces_share, &config->traces_ratio))
+        options_complain(options, "traces-ratio", "is no number of 0 to 1, as 0.25", errors);
+    if (header[0] && tracer_header_fault(header))
+        options_complain(options, "traces-header", tracer_header_fault(header), errors);
+}
+
 static void router_config_check(const struct config *config, struct buf *errors) {
     const struct options *options = config->options;
     if (!config->model[0])
@@ -225,6 +250,7 @@ enum status config_read(struct config *config, int argc, char **argv, struct buf
     memset(config, 0, sizeof *config);
     TRY(options_new(&config_program, argc, argv, config, &config->options, errors));
     router_config_check(config, errors);
+    router_config_check_traces(config, errors);
     return errors->n > 0 ? STATUS_INVALID : STATUS_OK;
 }
 

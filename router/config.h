@@ -50,7 +50,11 @@ struct config {
     uint64_t deadline_ns; /* 0: none */
     uint64_t silence_ns;  /* of a stream, before its ping; 0: none */
     uint64_t idle_ns, head_ns, body_ns, stall_ns;
-    uint64_t ping_ns; /* HTTP/2; 0: never */
+    uint64_t ping_ns;   /* HTTP/2; 0: never */
+    const char *traces; /* URL of a collector, or "" */
+    const char *traces_header;
+    const char *traces_share; /* traces-ratio as text */
+    double traces_ratio;      /* 0 to 1 */
     uint64_t drain_ns;
     enum log_level log_level;
 };

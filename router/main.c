@@ -41,6 +41,7 @@
 #include "router/serve/routes.h"
 #include "router/serve/server.h"
 #include "router/serve/service.h"
+#include "router/trace/tracer.h"
 
 #include <jansson.h>
 #include <signal.h>
@@ -257,6 +258,24 @@ static enum status router_open_tls(struct router_program *program, struct error 
     return STATUS_OK;
 }
 
+static enum status router_open_tracer(struct router_program *program, struct error *error) {
+    struct server *server = &program->server;
+    const struct config *config = &program->config;
+    const struct tracer_config tracer = {.url = config->traces,
+                                         .header = config->traces_header,
+                                         .ratio = config->traces_ratio,
+                                         .resource = {.service = "tandem-router",
+                                                      .version = TANDEM_VERSION,
+                                                      .instance = server->name,
+                                                      .host = server->host_name}};
+    if (!config->traces[0])
+        return STATUS_OK;
+    enum status status = tracer_new(server->serving.loop, &tracer, &server->serving.tracer, error);
+    if (status != STATUS_OK)
+        error_prefix(error, "%s", options_source(config->options, "traces"));
+    return status;
+}
+
 static enum status router_open_front(struct router_program *program, struct error *error) {
     struct server *server = &program->server;
     struct serving *serving = &server->serving;
@@ -313,14 +332,18 @@ static void router_stop_serving(struct router_program *program) {
     loop_stop(program->server.serving.loop);
 }
 
-/* Once the last byte of the last reply is out, or the time for it is over. */
+/* Once the last byte of the last reply is out, or the time for it is over, and the collector has the
+ * last spans, or a second has passed. */
 static void router_check_drained(void *user) {
     struct router_program *program = user;
     const struct server *server = &program->server;
     const struct serving *serving = &server->serving;
     bool is_quiet =
         calls_count(serving->calls) == 0 && listener_counts(server->listener).n_open == 0;
-    if (is_quiet || clock_now_ns() > program->drain_until_ns)
+    bool is_over = is_quiet || clock_now_ns() > program->drain_until_ns;
+    if (is_over && serving->tracer)
+        tracer_end(serving->tracer);
+    if (is_over && (!serving->tracer || tracer_has_ended(serving->tracer)))
         router_stop_serving(program);
     else
         loop_timer_after(program->drain_timer, 20 * NS_PER_MS);
@@ -397,6 +420,7 @@ static enum status router_open_all(struct router_program *program, struct error 
     TRY(router_watch_signals(program, error));
     TRY(router_open_model(program, error));
     TRY(router_open_workers(program, error));
+    TRY(router_open_tracer(program, error));
     return router_open_front(program, error);
 }
 
@@ -408,6 +432,7 @@ static void router_close_all(struct router_program *program) {
     keepalive_free(program->keepalive);
     pool_free(serving->pool);
     calls_free(serving->calls);
+    tracer_free(serving->tracer);
     listener_free(server->listener);
     health_watches_free(server->watches);
     events_free(server->events);

@@ -78,6 +78,8 @@ static struct request_spec admission_spec_of(const struct call *call, uint32_t a
         .priority = (uint32_t)ask->priority + 0x80000000u, /* the same order, unsigned */
         .tenant = call->quota ? call->quota->tenant : 0,
         .deadline_ns = call->deadline_ns,
+        .has_trace = call->trace.is_known,
+        .trace = call->trace.trace,
         .sampling = ask->sampling,
     };
     spec.sampling.choice = at % ask->n_choices;
@@ -102,7 +104,8 @@ static enum status admission_ask_core(struct call *call) {
         /* Alive before the call, because their ends may come before it returns. */
         for (uint32_t i = 0; i < n; i++)
             call->sequences[i].alive = true;
-        status = router_request_all(call->serving->core, clock_now_ns(), specs, n, requests);
+        call->admitted_ns = clock_now_ns();
+        status = router_request_all(call->serving->core, call->admitted_ns, specs, n, requests);
         for (uint32_t i = 0; i < n; i++)
             if (status == STATUS_OK)
                 call->sequences[i].request = requests[i];

@@ -13,6 +13,7 @@
 #include "base/net/pool.h"
 #include "router/api/dialect.h"
 #include "router/call/answer.h"
+#include "router/call/call_trace.h"
 #include "router/call/client.h"
 #include "router/call/sequence.h"
 #include "router/call/text.h"
@@ -68,8 +69,10 @@ struct call {
     enum status build_status;
     char request_id[EXCHANGE_ID_MAX + 1]; /* x-request-id, for the log */
     char traceparent[56]; /* of W3C Trace Context, for the log; "": none, or not a valid one */
+    struct call_trace trace;
     uint64_t received_ns;
     uint64_t deadline_ns; /* 0: none */
+    uint64_t admitted_ns; /* when the core was asked to let it in; 0: never */
     uint64_t first_token_ns;
     uint64_t stage_ns[STAGE_COUNT]; /* how long it was in each, or CALL_NEVER; of place and dispatch
                                        its first sequence */

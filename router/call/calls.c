@@ -50,6 +50,7 @@ static void calls_free_call(struct call *call) {
     buf_fini(&call->client.pending);
     buf_fini(&call->whole);
     ask_fini(&call->ask);
+    call_trace_fini(&call->trace);
     if (call->reply.state && call->dialect->writer->drop)
         call->dialect->writer->drop(call->reply.state);
     free(call->reply.state);
@@ -85,19 +86,6 @@ static void calls_on_drained(struct exchange *exchange) {
     call_note(call);
 }
 
-/* https://www.w3.org/TR/trace-context/: "00-", 32 hex digits, 16, 2, with dashes between. What is
- * not that is nobody's trace. */
-static void calls_read_trace(struct call *call, const char *value) {
-    static const char form[] = "hh-hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh-hhhhhhhhhhhhhhhh-hh";
-    _Static_assert(sizeof form == sizeof call->traceparent, "as long as a valid one");
-    if (!value || strlen(value) != sizeof form - 1)
-        return;
-    for (unsigned i = 0; form[i]; i++)
-        if (form[i] == '-' ? value[i] != '-' : !strchr("0123456789abcdef", value[i]))
-            return;
-    memcpy(call->traceparent, value, sizeof form);
-}
-
 /* "30" or "0.5": seconds. */
 static enum status calls_read_timeout(struct call *call, const char *value) {
     char *end = NULL;
@@ -114,7 +102,7 @@ static enum status calls_read_timeout(struct call *call, const char *value) {
 
 /* What any dialect's request may have, then the dialect's own. */
 static enum status calls_read_headers(struct call *call, const struct exchange *exchange) {
-    calls_read_trace(call, exchange_header(exchange, "traceparent"));
+    call_trace_begin(call, exchange);
     if (call->dialect->headers)
         TRY(call->dialect->headers(exchange, &call->ask, &call->error));
     return calls_read_timeout(call, exchange_header(exchange, "x-request-timeout"));

@@ -78,15 +78,18 @@ static void call_log_done(const struct call *call, enum meter_outcome outcome, u
     char worker[2][MESSAGE_NAME_MAX + 8];
     char request_id[2 * EXCHANGE_ID_MAX];
     char attempt[NOTE_ID_MAX];
+    char trace[NOTE_TRACE_MAX];
     char times[32 * STAGE_COUNT];
     call_log_sequences(call);
     log_info("request done",
-             "id=%s request=%s request_id=%s traceparent=%s key=%s dialect=%s outcome=%s status=%u "
+             "id=%s request=%s request_id=%s traceparent=%s trace=%s key=%s dialect=%s outcome=%s "
+             "status=%u "
              "error=%s stage=%s "
              "choices=%u prompt_tokens=%u tokens=%u cached_tokens=%u replays=%u %s "
              "first_token_us=%" PRIu64 " prefill=%s decode=%s",
              call->reply.id, call_done_attempt_text(attempt, end),
              log_text(request_id, sizeof request_id, call->request_id), call->traceparent,
+             call->trace.is_known ? note_trace_text(trace, call->trace.trace.trace_id) : "",
              call->quota ? call->quota->name : "", call->dialect->name, outcomes[outcome], http,
              call->failed ? status_name(call->error.status) : "",
              stage_name(call_done_ended_in(call)), call->n_sequences, call->reply.n_prompt_tokens,
@@ -137,4 +140,5 @@ void done_tell(const struct call *call) {
     unsigned http = call_done_http_status(call);
     call_count_done(call, outcome, http);
     call_log_done(call, outcome, http);
+    call_trace_done(call, http);
 }

@@ -86,6 +86,13 @@ static const struct metric_row vllm_rows[] = {
      AT(n_outside)},
 };
 
+#define SPANS(result, member)                                                                      \
+    {                                                                                              \
+        "tandem_traces_spans_total",                                                               \
+            "Spans of requests: sent to the collector, dropped as too many, failed to be taken.",  \
+            METRIC_COUNTER, AT(member), LABEL("result", result)                                    \
+    }
+
 #define LOOP_TURN(clock, member)                                                                   \
     {                                                                                              \
         "tandem_loop_turn_seconds", "Longest turn of an event loop in the last 10 s.",             \
@@ -146,6 +153,9 @@ static const struct metric_row own_rows[] = {
      AT(formats_s)},
     {"tandem_handshakes_failed_total", "Handshakes of workers that failed: other keys or none.",
      METRIC_COUNTER, AT(now.n_handshakes_failed)},
+    SPANS("sent", now.traces.n_sent),
+    SPANS("dropped", now.traces.n_dropped),
+    SPANS("failed", now.traces.n_failed),
     {"tandem_log_lines_lost_total", "Log lines dropped because standard error took no more.",
      METRIC_COUNTER, AT(log_lost)},
     {"tandem_kv_transfers_total", "Sequences handed from worker to worker.", METRIC_COUNTER,

@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "router/call/formats.h"
 #include "router/core/stage.h"
+#include "router/trace/tracer.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -64,6 +65,7 @@ struct meter_now {
     size_t output_bytes;
     uint64_t n_handshakes_failed;
     struct loop_turn_max turn;
+    struct tracer_counts traces;
 };
 
 /* Takes them over. Before metrics_write(). */

@@ -20,6 +20,7 @@ struct usage;
 struct pool;
 struct router;
 struct text;
+struct tracer;
 
 struct api_error;
 
@@ -35,6 +36,7 @@ struct serving {
     uint32_t n_jobs;     /* of calls, on the pool */
     struct meter *meter;
     struct usage *usage;
+    struct tracer *tracer; /* NULL: traces go nowhere */
 
     const char *model; /* the id that clients see */
     struct ask_limits limits;

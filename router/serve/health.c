@@ -52,6 +52,7 @@ static void serve_answer_metrics(struct server *server, const struct endpoint_re
         .output_bytes = listener_output_bytes(server->listener),
         .n_handshakes_failed = link_handshakes_failed(server->link),
         .turn = loop_turn_max(serving->loop, clock_now_ns()),
+        .traces = tracer_counts(serving->tracer),
     };
     meter_refresh(serving->meter, &now);
     metrics_write(server->metrics, &body);

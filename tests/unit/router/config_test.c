@@ -52,6 +52,9 @@ static const struct option_value values[] = {
     {"body-timeout", "109ms", "router"},
     {"stall-timeout", "113ms", "router"},
     {"drain", "127ms", "router"},
+    {"traces", "http://c-167:4318", "router"},
+    {"traces-ratio", "0.25", "router"},
+    {"traces-header", "x-key: 173", "router"},
     {"log-level", "warn", "cluster router"},
 };
 #define N_VALUES (sizeof values / sizeof *values)
@@ -73,6 +76,9 @@ static void check_texts(const struct config *config) {
     ck_assert_str_eq(config->tool_format, "mistral");
     ck_assert_str_eq(config->listen, "127.0.0.1:29");
     ck_assert_str_eq(config->announce, "ipc:///run/a-31");
+    ck_assert_str_eq(config->traces, "http://c-167:4318");
+    ck_assert_str_eq(config->traces_header, "x-key: 173");
+    ck_assert(config->traces_ratio == 0.25);
     ck_assert_str_eq(config->policy, "two_choices");
     ck_assert_str_eq(config->keys, "/keys-47");
     ck_assert_str_eq(config->api_keys, "/api-keys-53");
@@ -272,7 +278,19 @@ START_TEST(an_origin_is_one_that_browsers_send) {
 }
 END_TEST
 
+/* tests/unit/router/trace has every form; here, that the options ask for it. */
+START_TEST(what_traces_need_is_looked_at) {
+    ck_assert(is_taken("traces", "https://c/otlp"));
+    ck_assert(!is_taken("traces", "c:4318"));
+    ck_assert(is_taken("traces-ratio", "0") && is_taken("traces-ratio", "1"));
+    ck_assert(!is_taken("traces-ratio", "1.01"));
+    ck_assert(is_taken("traces-header", "a: b"));
+    ck_assert(!is_taken("traces-header", "a b"));
+}
+END_TEST
+
 void suite_add(TCase *tests) {
+    tcase_add_test(tests, what_traces_need_is_looked_at);
     tcase_add_test(tests, idle_connections_are_closed_by_their_clients_first);
     tcase_add_test(tests, an_origin_is_one_that_browsers_send);
     tcase_add_test(tests, numbers_are_taken_up_to_their_bounds);
