@@ -49,7 +49,7 @@ void call_trace_fini(struct call_trace *trace) {
 /* gen_ai.operation.name of OpenTelemetry's conventions; of what is none of theirs, or was not
  * understood, the dialect's name. */
 static const char *call_trace_operation(const struct call *call) {
-    if (!call->dialect->writer || call->made < MADE_ASK)
+    if (!call->dialect->writer || call->left == STAGE_PARSE)
         return call->dialect->name;
     return call->ask.is_chat ? "chat" : "text_completion";
 }
@@ -104,7 +104,7 @@ static void call_trace_asked(const struct call *call, struct trace_span *span) {
     trace_span_text(span, "gen_ai.operation.name", operation);
     trace_span_text(span, "gen_ai.provider.name", "tandem");
     trace_span_text(span, "gen_ai.request.model", call->serving->model);
-    if (call->made < MADE_ASK || !call->dialect->writer)
+    if (!call->dialect->writer || call->left == STAGE_PARSE)
         return;
     if (ask->has_max_new)
         trace_span_number(span, "gen_ai.request.max_tokens", ask->sampling.max_new);
