@@ -189,13 +189,13 @@ def nothing_is_sent_without_an_endpoint():
 def a_replay_is_counted(collector):
     """A worker is killed in the middle of an answer, and another goes on."""
     with Cluster("--mixed", 2, "--step-us", 20000, "--traces", collector.url) as cluster:
-        events = stream_events(cluster.port, "/v1/completions", {"prompt": "x", "max_tokens": 100, "ignore_eos": True})
+        events = stream_events(cluster.port, "/v1/completions", {"prompt": "x", "max_tokens": 200, "ignore_eos": True})
         name = json.loads(next(events))["id"]
         victim = eventually(lambda: [w for w in cluster.workers() if w["assigned"]], "a worker has it")[0]
         os.kill(victim["pid"], signal.SIGKILL)
         assert list(events)[-1] == "[DONE]"
         span = eventually(lambda: [s for s in collector.spans if s.attributes.get("gen_ai.response.id") == name], "its span")[0]
-    says(span, **{"tandem.replays": 1, "gen_ai.usage.output_tokens": 100, "http.response.status_code": 200})
+    says(span, **{"tandem.replays": 1, "gen_ai.usage.output_tokens": 200, "http.response.status_code": 200})
     assert span.attributes["tandem.decode_worker"] != victim["name"] and span.message.status.code == 0, span
 
 
@@ -237,7 +237,7 @@ def flood(cluster, n, threads=8):
 
 def one_that_never_answers_costs_no_request():
     """All are answered while it has answered nothing; what waits for it is bounded, and the rest is dropped."""
-    n = 3200
+    n, began = 3200, time.monotonic()
     with Collector(status=None) as collector, Cluster("--mixed", 1, "--traces", collector.url, "--log-level", "warn") as cluster:
         ask(cluster)
         eventually(lambda: collector.asked, "it is asked")
@@ -250,7 +250,8 @@ def one_that_never_answers_costs_no_request():
         collector.answer(200)
         eventually(lambda: figures(cluster)["sent"] >= held - 512, "it gets them, now that it answers")
         assert max(len(body) for _, _, body in collector.asked) <= LARGEST
-        assert len(re.findall("traces do not come to the collector", cluster.log_text())) <= 2, cluster.log_text()
+        warned = len(re.findall("traces do not come to the collector", cluster.log_text()))
+        assert warned <= 1 + (time.monotonic() - began) / 60, cluster.log_text()
         return f"{n} answered, {told['dropped']} spans dropped"
 
 

@@ -9,7 +9,7 @@ fetch_all() {
     ! [ -x "${TANDEM_NVCC:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}" ] || nvcc_reads="nvidia-cuda-cuobjdump==13.5.37 nvidia-cuda-nvdisasm==13.5.37"
     # shellcheck disable=SC2086 # names, separated by blanks
     python_venv "$venv" numpy==2.2.6 gguf==0.19.0 tokenizers tiktoken sentencepiece==0.2.1 jinja2 openai "jsonschema[format-nongpl]==4.26.0" llguidance==1.9.1 lark==1.3.1 h2==4.4.1 "httpx[http2]==0.28.1" \
-        anthropic grpcio==1.76.0 grpcio-tools==1.76.0 grpcio-health-checking==1.76.0 grpcio-reflection==1.76.0 kubernetes-validate==1.37.0 \
+        anthropic grpcio==1.76.0 grpcio-tools==1.76.0 grpcio-health-checking==1.76.0 grpcio-reflection==1.76.0 kubernetes-validate==1.37.0 opentelemetry-proto==1.45.2 \
         $nvcc_reads || true
     # The JSON-Schema-Test-Suite, and public schemas (tests/e2e/grammar_oracle.py).
     unpack_pypi "$cache/json-schema-suite" "$venv/bin/python" --no-binary=jsonschema jsonschema==4.26.0 || true

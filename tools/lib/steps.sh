@@ -61,7 +61,7 @@ sanitized waits dev grpc_test
 sanitized waits dev tls_test
 sanitized works dev hostile_test
 gate waits batch_test messages_test responses_test proxies_test doctor_test events_test one_model_test
-gate waits keys_test ipv6_test tls_test admin_test top_test chat_test trail_test grpc_vllm_test sanitizers_test manual_test
+gate waits keys_test ipv6_test tls_test admin_test top_test chat_test trail_test traces_test grpc_vllm_test sanitizers_test manual_test
 gate computes formats_test weights_test
 waits package/slurm "$python tests/package/slurm_test.py"
 waits package/kubernetes "$python tests/package/kubernetes_test.py"

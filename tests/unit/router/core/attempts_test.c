@@ -9,6 +9,29 @@ const double suite_timeout_s = 60;
 
 static struct fake fake;
 
+/* Both workers of a hand-over; and of a request without one, none. */
+START_TEST(workers_are_told_the_trace_of_a_request) {
+    static const struct trace trace = {.trace_id = {1, [15] = 2}, .span_id = {3}, .flags = 1};
+    fake_open_default(&fake);
+    uint32_t p = fake_worker(&fake, "p", ROLE_PREFILL), d = fake_worker(&fake, "d", ROLE_DECODE);
+    struct request_spec spec = fake_spec(&fake, 0, 33, 8);
+    struct submit submit;
+    spec.has_trace = true;
+    spec.trace = trace;
+    ck_assert_int_eq(fake_ask_spec(&fake, 0, spec), STATUS_OK);
+    fake_reserved(&fake, d, 9, 16);
+    ck_assert(fake_submitted(&fake, p).has_trace && fake_submitted(&fake, d).has_trace);
+    submit = fake_submitted(&fake, p);
+    ck_assert_mem_eq(&submit.trace, &trace, sizeof trace);
+    submit = fake_submitted(&fake, d);
+    ck_assert_mem_eq(&submit.trace, &trace, sizeof trace);
+    ck_assert_int_eq(fake_ask(&fake, 1, 33, 8), STATUS_OK);
+    fake_reserved(&fake, d, 10, 16);
+    ck_assert(!fake_submitted(&fake, p).has_trace && !fake_submitted(&fake, d).has_trace);
+    fake_close(&fake);
+}
+END_TEST
+
 START_TEST(a_name_that_is_over_reaches_no_later_request) {
     fake_open_default(&fake);
     uint32_t a = fake_worker(&fake, "a", ROLE_MIXED);
@@ -250,6 +273,7 @@ START_TEST(a_request_runs_alone_where_fewest_must_move_away) {
 END_TEST
 
 void suite_add(TCase *tests) {
+    tcase_add_test(tests, workers_are_told_the_trace_of_a_request);
     tcase_add_test(tests, a_name_that_is_over_reaches_no_later_request);
     tcase_add_test(tests, a_stop_behind_what_was_emitted_adds_no_tokens);
     tcase_add_test(tests, no_more_tokens_are_handed_over_as_cached_than_there_are);
