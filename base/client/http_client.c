@@ -251,25 +251,31 @@ static bool http_client_read_body(struct http_client *client, struct cursor *cur
     }
 }
 
-/* Looks at client->in, which something was added to. */
-static void http_client_take_input(struct http_client *client) {
-    if (client->phase == PHASE_HEAD) {
+/* Takes the head of the answer; those of interim ones (1xx) in front of it are passed over. False: more
+ * bytes are needed, or the request ended. */
+static bool http_client_take_head(struct http_client *client) {
+    do {
         char *end = client->in.n ? strstr(client->in.data, "\r\n\r\n") : NULL;
         if (!end) {
             if (client->in.n > HEAD_MAX)
                 http_client_fail(client, STATUS_CORRUPT, "answer without end of headers");
-            return;
+            return false;
         }
         end[2] = 0;
         if (!http_client_read_head(client, client->in.data)) {
             http_client_fail(client, STATUS_CORRUPT, "answer is not HTTP/1.x");
-            return;
+            return false;
         }
         buf_consume(&client->in, (size_t)(end - client->in.data) + 4);
-        if (client->http_status == 100)
-            return;
-        client->phase = PHASE_BODY;
-    }
+    } while (client->http_status / 100 == 1);
+    client->phase = PHASE_BODY;
+    return true;
+}
+
+/* Looks at client->in, which something was added to. */
+static void http_client_take_input(struct http_client *client) {
+    if (client->phase == PHASE_HEAD && !http_client_take_head(client))
+        return;
     struct cursor cursor = {client->in.data, client->in.n};
     if (http_client_read_body(client, &cursor))
         buf_consume(&client->in, client->in.n - cursor.n);

@@ -158,6 +158,9 @@ START_TEST(answers_are_read_whatever_their_framing_and_cuts) {
     static const char long_chunk[] = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
                                      "1a\r\nabcdefghijklmnopqrstuvwxyz\r\n"
                                      "01B\r\nABCDEFGHIJKLMNOPQRSTUVWXYZ!\r\n0\r\n\r\n";
+    static const char interim[] =
+        "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nLink: x\r\n\r\n"
+        "HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\nhello, world";
     static const char length[] = "HTTP/1.1 404 Not Found\r\nContent-Length: 12\r\n\r\nhello, world";
     for (size_t step = 1; step < 100; step += 7) {
         struct outcome outcome = {0};
@@ -170,6 +173,10 @@ START_TEST(answers_are_read_whatever_their_framing_and_cuts) {
         ck_assert_int_eq(outcome.status, STATUS_OK);
         ck_assert_str_eq(outcome.body.data,
                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ!");
+        buf_fini(&outcome.body);
+        ask_twice(interim, step, &outcome);
+        ck_assert_int_eq(outcome.http_status, 200);
+        ck_assert_str_eq(outcome.body.data, "hello, world");
         buf_fini(&outcome.body);
         ask_twice(length, step, &outcome);
         ck_assert_int_eq(outcome.status, STATUS_OK);
