@@ -133,7 +133,8 @@ static uint32_t http_client_read_seconds(const char *value) {
 /* The head is complete in client->in[0..n), which is NUL-terminated at n. */
 static bool http_client_read_head(struct http_client *client, char *head) {
     int minor = 0;
-    if (sscanf(head, "HTTP/1.%d %d", &minor, &client->http_status) != 2)
+    if (sscanf(head, "HTTP/1.%d %d", &minor, &client->http_status) != 2 ||
+        client->http_status < 100 || client->http_status > 999)
         return false;
     client->keep = minor >= 1;
     client->framing = FRAMING_CLOSE;

@@ -202,11 +202,20 @@ START_TEST(a_chunk_without_a_size_or_with_one_that_fits_nowhere_is_an_error) {
 }
 END_TEST
 
-START_TEST(an_answer_cut_short_is_an_error) {
-    struct outcome outcome = {0};
-    ask_twice("SSH-2.0-nonsense\r\n\r\n", 100, &outcome);
-    ck_assert_int_eq(outcome.status, STATUS_CORRUPT);
-    buf_fini(&outcome.body);
+START_TEST(an_answer_that_is_none_is_an_error) {
+    static const struct {
+        const char *answer;
+        enum status status;
+    } rows[] = {{"SSH-2.0-nonsense\r\n\r\n", STATUS_CORRUPT},
+                {"HTTP/1.1 99 x\r\nContent-Length: 0\r\n\r\n", STATUS_CORRUPT},
+                {"HTTP/1.1 1000 x\r\nContent-Length: 0\r\n\r\n", STATUS_CORRUPT},
+                {"HTTP/1.1 999 x\r\nContent-Length: 0\r\n\r\n", STATUS_OK}};
+    for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct outcome outcome = {0};
+        ask_twice(rows[i].answer, 100, &outcome);
+        ck_assert_int_eq(outcome.status, rows[i].status);
+        buf_fini(&outcome.body);
+    }
 }
 END_TEST
 
@@ -230,6 +239,6 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, urls_of_ipv6_have_brackets_and_perhaps_a_zone);
     tcase_add_test(tests, answers_are_read_whatever_their_framing_and_cuts);
     tcase_add_test(tests, a_chunk_without_a_size_or_with_one_that_fits_nowhere_is_an_error);
-    tcase_add_test(tests, an_answer_cut_short_is_an_error);
+    tcase_add_test(tests, an_answer_that_is_none_is_an_error);
     tcase_add_test(tests, whoever_asks_every_address_finds_this_host);
 }
