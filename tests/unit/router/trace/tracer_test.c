@@ -458,6 +458,18 @@ START_TEST(a_collector_that_comes_late_is_found) {
 }
 END_TEST
 
+/* The collector of open_all() moves to the other loopback address. False: there is no IPv6 here. */
+static bool collector_moves_to_v6(void) {
+    struct sockaddr_in6 address = {.sin6_family = AF_INET6,
+                                   .sin6_port = htons(collector.port),
+                                   .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    collector_close();
+    collector.listener = socket(AF_INET6, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    return collector.listener >= 0 &&
+           bind(collector.listener, (struct sockaddr *)&address, sizeof address) == 0 &&
+           listen(collector.listener, 4) == 0;
+}
+
 /* Of its two addresses one is served, whichever that is. */
 START_TEST(localhost_is_this_host) {
     open_all((struct tracer_times){0});
@@ -466,6 +478,11 @@ START_TEST(localhost_is_this_host) {
     add(2);
     UNTIL(tracer_counts(tracer).n_sent == 2);
     ck_assert_ptr_nonnull(strstr(collector.head, "Host: localhost:"));
+    if (collector_moves_to_v6()) {
+        add(1);
+        UNTIL(tracer_counts(tracer).n_sent == 3);
+        ck_assert_uint_eq(collector.n_connections, 2);
+    }
     close_all();
 }
 END_TEST
