@@ -326,6 +326,9 @@ def installed(container, packages):
     container.spawn("sh", "-c", "apt-get update -qq && apt-get install -y -qq --no-install-recommends /packages/*.deb", network=True)
     assert "tandem" in (container.root / "etc/passwd").read_text()
     assert container.spawn("tandem", "--version").strip()
+    for name in PACKAGES:
+        who = container.spawn("dpkg-query", "-W", "-f=${Maintainer}", name)
+        assert re.fullmatch(r"[^<>]+ <[^@<>]+@[^@<>]+>", who.strip()) and "localhost" not in who, (name, who)
     shared = container.root / "usr/share/doc/tandem-common"
     for name in ("operations.md", "examples/grafana/tandem-cluster.json", "examples/prometheus/tandem.rules.yml", "examples/proxy/nginx.conf",
                  "examples/slurm/tandem.sbatch"):
