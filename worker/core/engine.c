@@ -58,6 +58,7 @@ static enum status engine_allocate(struct engine *engine) {
                              seed));
     TRY(tombstones_init(&engine->tombstones, seed));
     TRY(map_init(&engine->handoffs, config->max_seqs, seed));
+    TRY(shares_init(&engine->schedule.shares, config->max_seqs, seed));
     engine->schedule.picks = calloc(config->max_batch, sizeof *engine->schedule.picks);
     engine->quarantine = calloc(config->n_blocks, sizeof *engine->quarantine);
     engine->rows = calloc(config->max_batch, sizeof *engine->rows);
@@ -110,6 +111,7 @@ void engine_free(struct engine *engine) {
     peer_link_table_fini(&engine->peer_links);
     tombstones_fini(&engine->tombstones);
     map_fini(&engine->handoffs);
+    shares_fini(&engine->schedule.shares);
     free(engine->schedule.picks);
     free(engine->quarantine);
     free(engine->rows);

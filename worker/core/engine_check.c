@@ -105,6 +105,9 @@ static const char *engine_check_sequences(const struct engine *engine, uint32_t 
         n_handoffs += sequence->handoff.side != HANDOFF_NONE;
         n_queue[sequence->queue]++;
         n_queued += sequence->n_queued;
+        if (sequence->queue != QUEUE_NONE &&
+            engine->schedule.shares.all[sequence->share].tenant != sequence->tenant)
+            return "a sequence counts as another tenant's";
         const char *wrong = engine_check_sequence(engine, sequence);
         if (!wrong)
             wrong = engine_check_steps(engine, sequence);
@@ -122,7 +125,8 @@ static const char *engine_check_sequences(const struct engine *engine, uint32_t 
         n_queue[QUEUE_PREFILL] != schedule->n_prefill ||
         n_queue[QUEUE_DECODE] != schedule->n_decode || n_queued != schedule->n_queued)
         return "the scheduler's counts are wrong";
-    return NULL;
+    return shares_check(&schedule->shares, schedule->n_held, schedule->n_waiting,
+                        schedule->n_prefill + schedule->n_decode);
 }
 
 static uint32_t engine_list_length(const struct list *head) {

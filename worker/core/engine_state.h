@@ -7,6 +7,7 @@
 #include "worker/core/peer_link.h"
 #include "worker/core/prefix.h"
 #include "worker/core/sequence.h"
+#include "worker/core/shares.h"
 #include "worker/core/tombstones.h"
 
 #define ENGINE_RETRY_NS 1000000ull /* after BUSY */
@@ -24,7 +25,10 @@ struct schedule {
     uint64_t n_arrivals;
     uint64_t turn;     /* the greatest of those that ran */
     bool prefill_turn; /* with room for one row only, decode and prefill take turns */
-    uint32_t *picks;   /* owned (max_batch): slots */
+    uint32_t
+        n_passed; /* sequences in `prefill` that those of late tenants went before, and that had no turn since */
+    struct shares shares;
+    uint32_t *picks; /* owned (max_batch): slots */
 };
 
 struct engine {

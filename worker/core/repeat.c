@@ -9,6 +9,7 @@
 #include "worker/core/engine_state.h"
 #include "worker/core/note.h"
 #include "worker/core/prefix.h"
+#include "worker/core/run_queue.h"
 #include "worker/core/schedule.h"
 #include "worker/core/settle.h"
 
@@ -74,7 +75,7 @@ static enum repeat repeat_refuse(struct engine *engine, const struct sequence **
         return REPEAT_OTHERS;
     }
     if (schedule_admits(engine)) {
-        *about = repeat_first_of(&schedule->waiting);
+        *about = run_queue_next(engine);
         return REPEAT_WAITING;
     }
     for (uint32_t i = 0; i < engine->n_rows; i++) {

@@ -21,6 +21,7 @@ static void run_queue_enter(struct engine *engine, struct sequence *sequence, en
     engine->schedule.n_waiting += queue == QUEUE_WAITING;
     engine->schedule.n_prefill += queue == QUEUE_PREFILL;
     engine->schedule.n_decode += queue == QUEUE_DECODE;
+    shares_enter(&engine->schedule.shares, sequence);
     run_queue_account(engine, sequence);
 }
 
@@ -29,6 +30,7 @@ void run_queue_remove(struct engine *engine, struct sequence *sequence) {
     engine->schedule.n_waiting -= sequence->queue == QUEUE_WAITING;
     engine->schedule.n_prefill -= sequence->queue == QUEUE_PREFILL;
     engine->schedule.n_decode -= sequence->queue == QUEUE_DECODE;
+    shares_leave(&engine->schedule.shares, sequence);
     sequence->queue = QUEUE_NONE;
     list_remove(&sequence->at);
     run_queue_account(engine, sequence);
@@ -112,16 +114,32 @@ bool run_queue_is_full(const struct engine *engine) {
     return engine->schedule.n_prefill + engine->schedule.n_decode >= engine->config.max_batch;
 }
 
+struct sequence *run_queue_next(const struct engine *engine) {
+    const struct schedule *schedule = &engine->schedule;
+    if (list_empty(&schedule->waiting))
+        return NULL;
+    struct sequence *first = list_entry(schedule->waiting.next, struct sequence, at);
+    if (schedule->shares.n_late == 0)
+        return first;
+    list_each_entry(sequence, &schedule->waiting, struct sequence, at) {
+        if (sequence->priority != first->priority)
+            break;
+        if (shares_is_late(&schedule->shares, sequence))
+            return sequence;
+    }
+    return first;
+}
+
+bool run_queue_lets_in(const struct engine *engine, const struct sequence *sequence) {
+    return !run_queue_is_full(engine) || shares_is_late(&engine->schedule.shares, sequence);
+}
+
 bool run_queue_takes_more(const struct engine *engine) {
     return engine->schedule.n_waiting == 0 || !run_queue_is_full(engine);
 }
 
 uint32_t run_queue_headroom(const struct engine *engine) {
-    const struct schedule *schedule = &engine->schedule;
-    uint32_t n = schedule->n_decode;
-    if (!list_empty(&schedule->waiting)) {
-        const struct sequence *first = list_entry(schedule->waiting.next, struct sequence, at);
-        n += first->blocked ? engine_blocks_for(engine, first->n_tokens) : 0;
-    }
-    return n;
+    const struct sequence *next = run_queue_next(engine);
+    uint32_t n = engine->schedule.n_decode;
+    return next && next->blocked ? n + engine_blocks_for(engine, next->n_tokens) : n;
 }

@@ -1,12 +1,12 @@
-/* worker/core/run_queue.h: the state of a sequence: held, waiting, computing its prompt, or
- * decoding.
+/* worker/core/run_queue.h: the state of a sequence: held, waiting, computing its prompt, or decoding.
  *
- * Those that wait stand by priority, then turn, then arrival. Tenants of one priority take turns: a sequence's turn is
- * that of its tenant's last one that waits and that one's tokens more, or, where there is none, the greatest turn
- * of those that ran. This is start-time fair queueing (Goyal, Vin, Cheng, SIGCOMM 1996) by the tokens of
- * prompts. Sequences of one tenant stand by arrival. The router counts generated tokens too
- * (router/core/turns.h), but what it has sent stands here. The lists and their counts lie in
- * engine->schedule; schedule.c chooses from them. Engine thread only. */
+ * Those that wait stand by priority, then turn, then arrival. Tenants of one priority take turns: a
+ * sequence's turn is that of its tenant's last one that waits and that one's tokens more, or, where
+ * there is none, the greatest turn of those that ran. This is start-time fair queueing (Goyal, Vin,
+ * Cheng, SIGCOMM 1996) by the tokens of prompts. Sequences of one tenant stand by arrival. The router
+ * counts generated tokens too (router/core/turns.h), but what it has sent stands here. The lists and
+ * their counts lie in engine->schedule; schedule.c chooses from them, and a late tenant (shares.h)
+ * before others. Engine thread only. */
 #pragma once
 
 #include "worker/core/engine_state.h"
@@ -35,10 +35,18 @@ bool run_queue_before(const struct sequence *a, const struct sequence *b);
 /* As many sequences run as a batch holds. */
 bool run_queue_is_full(const struct engine *engine);
 
+/* The sequence that is let in before all others that wait: of the best priority the first whose tenant is
+ * late (shares.h), or else the first of all. NULL: none waits. */
+struct sequence *run_queue_next(const struct engine *engine);
+
+/* Whether one that waits may run beside those that run now, blocks aside: the batch has a row for it, or
+ * its tenant has none. Those that are too many for a batch then take turns, so nobody waits for an end. */
+bool run_queue_lets_in(const struct engine *engine, const struct sequence *sequence);
+
 /* False while the batch is full and others wait already: sequences handed over join the batch at
  * once, and would keep those that wait out of it for ever. */
 bool run_queue_takes_more(const struct engine *engine);
 
 /* Blocks that newcomers should leave alone: what running sequences are about to need, and what the
- * first of the waiting was refused. */
+ * next of the waiting was refused. */
 uint32_t run_queue_headroom(const struct engine *engine);

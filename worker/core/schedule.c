@@ -3,6 +3,7 @@
 #include "base/assert.h"
 #include "worker/core/block_hash.h"
 #include "worker/core/note.h"
+#include "worker/core/preempt.h"
 #include "worker/core/retire.h"
 #include "worker/core/run_queue.h"
 
@@ -14,30 +15,6 @@ struct room {
 
 static uint32_t min_u32(uint32_t a, uint32_t b) {
     return a < b ? a : b;
-}
-
-static struct sequence *schedule_newest_of(struct list *head, struct sequence *newest) {
-    list_each_entry(sequence, head, struct sequence, at) {
-        if (!newest || run_queue_before(newest, sequence))
-            newest = sequence;
-    }
-    return newest;
-}
-
-/* The running sequence that would be missed least. A scan, but only when blocks are short. */
-static struct sequence *schedule_newest_running(struct engine *engine) {
-    return schedule_newest_of(&engine->schedule.decode,
-                              schedule_newest_of(&engine->schedule.prefill, NULL));
-}
-
-static void schedule_preempt(struct engine *engine, struct sequence *sequence,
-                             const struct sequence *other, const char *reason, uint32_t n_missing) {
-    ASSERT(sequence->n_steps == 0);
-    note_preempted(engine, sequence, other, reason, n_missing);
-    run_queue_remove(engine, sequence);
-    sequence_give_blocks(sequence, &engine->cache);
-    engine->figures.n_preemptions++;
-    run_queue_wait(engine, sequence);
 }
 
 /* A block for the token that is computed next. Answers false when the sequence had to go itself. */
@@ -52,8 +29,8 @@ static bool schedule_grow(struct engine *engine, struct sequence *sequence) {
             sequence->n_blocks = n_need;
             break;
         }
-        struct sequence *victim = schedule_newest_running(engine);
-        schedule_preempt(engine, victim, sequence, "blocks",
+        struct sequence *victim = preempt_choose(engine);
+        preempt_sequence(engine, victim, sequence, "blocks",
                          n_need - n - prefix_cache_available(&engine->cache));
         if (victim == sequence)
             return false;
@@ -145,35 +122,54 @@ static void schedule_count_prefix(struct engine *engine, struct sequence *sequen
     engine->figures.prefix_hits += n_cached;
 }
 
-/* All blocks of its tokens, cached ones where there are, or STATUS_BUSY. The last token is computed
- * in any case, so that there are logits to sample from. */
-static enum status schedule_admit(struct engine *engine, struct sequence *sequence) {
-    struct map_key last;
+/* What a sequence that waits would take; its blocks begin with those that it finds. */
+struct fit {
+    struct map_key last; /* name of the last block found */
+    uint32_t n_need;     /* blocks of its tokens */
+    uint32_t n_hits;     /* of them found */
+    uint32_t n_missing;  /* blocks that are not free now; 0: it fits */
+};
+
+/* One block more for each sequence that decodes stays free, or the first of them would soon preempt;
+ * but a late tenant's sequence is not the one that they take a block from (preempt.h). The last token
+ * is computed in any case, so that there are logits to sample from. */
+static struct fit schedule_find_fit(const struct engine *engine, const struct sequence *sequence) {
+    struct fit fit = {.n_need = engine_blocks_for(engine, sequence->n_tokens)};
     uint32_t n_unused;
-    uint32_t n_need = engine_blocks_for(engine, sequence->n_tokens);
     uint32_t n_max = (sequence->n_tokens - 1) / engine->config.block_tokens;
-    uint32_t n_hits = schedule_match_prefix(engine, sequence, n_max, &last, &n_unused);
-    uint32_t n_wanted = n_need - n_hits + n_unused + engine->schedule.n_decode;
+    fit.n_hits = schedule_match_prefix(engine, sequence, n_max, &fit.last, &n_unused);
+    uint32_t n_spare =
+        shares_is_late(&engine->schedule.shares, sequence) ? 0 : engine->schedule.n_decode;
+    uint32_t n_wanted = fit.n_need - fit.n_hits + n_unused + n_spare;
     uint32_t n_available = prefix_cache_available(&engine->cache);
-    if (n_wanted > n_available) {
-        sequence->n_missing = n_wanted - n_available;
+    fit.n_missing = n_wanted > n_available ? n_wanted - n_available : 0;
+    return fit;
+}
+
+/* All blocks of its tokens, cached ones where there are, or STATUS_BUSY. */
+static enum status schedule_admit(struct engine *engine, struct sequence *sequence) {
+    struct fit fit = schedule_find_fit(engine, sequence);
+    uint32_t n_hits = fit.n_hits;
+    if (fit.n_missing > 0) {
+        sequence->n_missing = fit.n_missing;
         if (!sequence->blocked)
             note_sequence(engine, NOTE_BLOCKED, sequence, NULL, sequence->n_missing, 0);
         sequence->blocked = true;
+        sequence->blocked_late = shares_is_late(&engine->schedule.shares, sequence);
         sequence->pool_version = engine->pool.version;
         return STATUS_BUSY;
     }
     for (uint32_t i = 0; i < n_hits; i++)
         prefix_cache_hold(&engine->cache, sequence->blocks[i]);
     enum status status =
-        prefix_cache_take(&engine->cache, n_need - n_hits,
+        prefix_cache_take(&engine->cache, fit.n_need - n_hits,
                           n_hits > 0 ? sequence->blocks[n_hits - 1] : KV_POOL_NO_BLOCK, KV_USED,
                           sequence->blocks + n_hits);
     ASSERT(status == STATUS_OK);
     run_queue_remove(engine, sequence);
-    sequence->n_blocks = n_need;
+    sequence->n_blocks = fit.n_need;
     sequence->n_hashed = n_hits;
-    sequence->hashed = last;
+    sequence->hashed = fit.last;
     sequence->n_computed = n_hits * engine->config.block_tokens;
     schedule_count_prefix(engine, sequence, sequence->n_computed);
     if (n_hits > 0 && sequence->handoff.side == HANDOFF_OUT)
@@ -182,71 +178,119 @@ static enum status schedule_admit(struct engine *engine, struct sequence *sequen
     return STATUS_OK;
 }
 
-/* The first of the waiting, unless nothing has changed since it did not fit. */
+/* The next of the waiting where it may run, unless nothing has changed since it did not fit. */
 static struct sequence *schedule_next_waiting(struct engine *engine) {
-    struct list *first = list_first(&engine->schedule.waiting);
-    if (!first)
+    struct sequence *sequence = run_queue_next(engine);
+    if (!sequence || !run_queue_lets_in(engine, sequence))
         return NULL;
-    struct sequence *sequence = list_entry(first, struct sequence, at);
-    bool unchanged = sequence->blocked && sequence->pool_version == engine->pool.version;
+    bool needs_less = shares_is_late(&engine->schedule.shares, sequence) && !sequence->blocked_late;
+    bool unchanged =
+        sequence->blocked && sequence->pool_version == engine->pool.version && !needs_less;
     bool alone = engine->schedule.n_prefill + engine->schedule.n_decode == 0;
     return unchanged && !alone ? NULL : sequence;
 }
 
+/* Its time may be over while it waits: then it is gone. */
+static bool schedule_is_too_late(struct engine *engine, struct sequence *sequence) {
+    bool is_over = sequence->deadline_ns && sequence->deadline_ns <= engine->now_ns;
+    if (is_over)
+        retire_fail(engine, sequence, REASON_CANCELLED);
+    return is_over;
+}
+
 static void schedule_plan_waiting(struct engine *engine, struct room *room) {
-    while (room->n_prompt > 0 && room->n_rows > 0 && !run_queue_is_full(engine)) {
+    while (room->n_prompt > 0 && room->n_rows > 0) {
         struct sequence *sequence = schedule_next_waiting(engine);
         if (!sequence)
             return;
-        if (sequence->deadline_ns && sequence->deadline_ns <= engine->now_ns) {
-            retire_fail(engine, sequence, REASON_CANCELLED);
+        if (schedule_is_too_late(engine, sequence))
             continue;
-        }
-        /* No sequence overtakes the first: a long prompt would wait for ever. */
+        /* No sequence overtakes the next one: a long prompt would wait for ever. */
         if (schedule_admit(engine, sequence) != STATUS_OK)
             return;
         schedule_add_row(engine, sequence, room);
     }
 }
 
-static void schedule_plan_prefill(struct engine *engine, struct room *room) {
-    list_each(link, &engine->schedule.prefill) {
+/* The first n_late are those that schedule_let_late_in() put there. One that is not done with this step
+ * goes to the back: prompts of several tenants take turns. A tenant alone has no more than one such. */
+static void schedule_plan_prefill(struct engine *engine, struct room *room, uint32_t n_late) {
+    list_each_entry(sequence, &engine->schedule.prefill, struct sequence, at) {
         if (room->n_prompt == 0 || room->n_rows == 0)
             return;
-        schedule_add_row(engine, list_entry(link, struct sequence, at), room);
+        schedule_add_row(engine, sequence, room);
+        if (n_late > 0)
+            n_late--;
+        else if (engine->schedule.n_passed > 0)
+            engine->schedule.n_passed--;
+        if (sequence->n_in_step < sequence->n_tokens) {
+            list_remove(&sequence->at);
+            list_push_back(&engine->schedule.prefill, &sequence->at);
+        }
     }
 }
 
-/* A waiting sequence that did not fit takes the place of one whose priority is worse: that one, or
- * NULL. */
-static struct sequence *schedule_find_victim(struct engine *engine) {
-    struct list *first = list_first(&engine->schedule.waiting);
-    if (!first)
-        return NULL;
-    const struct sequence *sequence = list_entry(first, struct sequence, at);
-    struct sequence *victim = sequence->blocked ? schedule_newest_running(engine) : NULL;
-    return victim && victim->priority > sequence->priority ? victim : NULL;
+/* A waiting sequence that did not fit takes the place of one whose priority is worse. */
+static void schedule_make_way(struct engine *engine) {
+    const struct sequence *next = run_queue_next(engine);
+    struct sequence *victim = next ? preempt_find_worse(engine, next) : NULL;
+    if (victim)
+        preempt_sequence(engine, victim, next, "priority", next->n_missing);
 }
 
-static void schedule_make_way(struct engine *engine) {
-    struct sequence *victim = schedule_find_victim(engine);
-    if (!victim)
-        return;
-    const struct sequence *first = list_entry(engine->schedule.waiting.next, struct sequence, at);
-    schedule_preempt(engine, victim, first, "priority", first->n_missing);
+/* Another tenant's sequences make way for one of a late tenant. */
+static void schedule_make_way_for_late(struct engine *engine, const struct sequence *late) {
+    struct sequence *victim;
+    while ((victim = preempt_find_for_late(engine, late)) != NULL) {
+        uint32_t n_missing = schedule_find_fit(engine, late).n_missing;
+        if (n_missing == 0)
+            return;
+        preempt_sequence(engine, victim, late, "late_tenant", n_missing);
+    }
+}
+
+/* Sequences of late tenants get their blocks before those that decode take what is free. Their prompts
+ * go before those that are being computed, but not again before each of these had a turn: many tenants,
+ * each late again and again, would keep them out for ever. Answers how many went first. */
+static uint32_t schedule_let_late_in(struct engine *engine) {
+    struct schedule *schedule = &engine->schedule;
+    struct list *last =
+        &schedule->prefill; /* that went first: no victim, for it is its tenant's only one */
+    uint32_t n_first = 0;
+    uint32_t n_before = schedule->n_prefill;
+    schedule->n_passed = min_u32(schedule->n_passed, n_before); /* some may have left */
+    bool go_first = schedule->n_passed == 0 && n_before > 0;
+    while (schedule->shares.n_late > 0) {
+        struct sequence *sequence = run_queue_next(engine);
+        if (!shares_is_late(&schedule->shares, sequence))
+            break;
+        if (schedule_is_too_late(engine, sequence))
+            continue;
+        schedule_make_way_for_late(engine, sequence);
+        if (schedule_admit(engine, sequence) != STATUS_OK)
+            break;
+        if (!go_first)
+            continue;
+        list_remove(&sequence->at);
+        list_insert_before(last->next, &sequence->at);
+        last = &sequence->at;
+        schedule->n_passed = n_before;
+        n_first++;
+    }
+    return n_first;
 }
 
 bool schedule_admits(struct engine *engine) {
-    return schedule_find_victim(engine) ||
-           (!run_queue_is_full(engine) && schedule_next_waiting(engine));
+    const struct sequence *next = run_queue_next(engine);
+    return next && (preempt_find_worse(engine, next) || schedule_next_waiting(engine) ||
+                    preempt_find_for_late(engine, next));
 }
 
 /* How many rows decode may take: all, unless prompts would get nothing at all. */
 static uint32_t schedule_decode_share(struct engine *engine, const struct room *room) {
     struct schedule *schedule = &engine->schedule;
     uint32_t n_max = room->n_rows;
-    bool pending = !list_empty(&schedule->prefill) ||
-                   (!run_queue_is_full(engine) && schedule_next_waiting(engine));
+    bool pending = !list_empty(&schedule->prefill) || schedule_next_waiting(engine);
     if (!pending || schedule->n_decode < n_max)
         return n_max;
     if (n_max > 1)
@@ -267,9 +311,10 @@ void schedule_plan(struct engine *engine) {
     struct room room = {.n_rows = engine->config.max_batch};
     engine->n_rows = 0;
     schedule_make_way(engine);
+    uint32_t n_late = schedule_let_late_in(engine);
     schedule_plan_decode(engine, &room, schedule_decode_share(engine, &room));
     room.n_prompt = schedule_prompt_share(engine);
-    schedule_plan_prefill(engine, &room);
+    schedule_plan_prefill(engine, &room, n_late);
     schedule_plan_waiting(engine, &room);
     /* Never an empty step while something could run: the next call might come with the next event alone. */
     if (engine->n_rows == 0)

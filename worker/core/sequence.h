@@ -75,6 +75,7 @@ struct sequence {
     uint32_t priority;
     uint64_t tenant;       /* whose it is */
     struct trace trace;    /* that it belongs to, for the log; all zero: none */
+    uint32_t share;        /* its tenant's, while it is in one of the scheduler's lists: shares.h */
     uint64_t turn;         /* among equal priorities smaller ones run first: run_queue.h */
     uint64_t arrival;      /* rising number: of equal turns older ones run first; 0: never queued */
     uint64_t deadline_ns;  /* absolute; 0: none */
@@ -88,6 +89,7 @@ struct sequence {
     uint32_t n_missing;    /* blocks that it lacked when it last did not fit */
     uint64_t pool_version; /* of the pool when it last did not fit */
     bool blocked;          /* it did not fit then */
+    bool blocked_late;     /* though its tenant was late (shares.h), so that it needed fewer */
     bool awaits_grammar;   /* its next token cannot be chosen yet: in QUEUE_HELD, or not in any */
 
     uint32_t n_prompt;
