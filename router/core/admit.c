@@ -36,7 +36,7 @@ enum status admit_check(const struct router *router, const struct request_spec *
         return STATUS_BUSY;
     if (n == 1)
         return STATUS_OK; /* the attempt to place it shows whether it waits */
-    uint32_t room = place_room(router);
+    uint32_t room = place_room(router, specs[0].tenant);
     uint32_t n_waits = n > room ? n - room : 0;
     return (uint64_t)router->n_waiting + n_waits > router->config.max_queue && n_waits > 0
                ? STATUS_BUSY

@@ -167,8 +167,8 @@ struct request *dispatch_reserved(struct router *router, struct slot *slot,
         router->stats.n_stale_dropped++;
         return NULL;
     }
-    if (slot->busy_ns > 0)
-        router->queue_due = true; /* there is room again: the others may go too */
+    if (slot->busy_ns > 0 || slot->probing) /* a whole request may have gone there meanwhile */
+        router->queue_due = true;           /* there is room again: the others may go too */
     slot->busy_ns = 0;
     slot->busy_until_ns = 0;
     slot->probing = false;

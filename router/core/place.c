@@ -14,6 +14,12 @@
 
 #define PREFILL_TOKENS_PER_SEQUENCE 512 /* how queued prompt tokens count as load */
 
+/* Of a worker's places, for tenants of whose requests none has a worker: a quarter, at most so many. It
+ * has four times those of a batch, or where that would be too many, hardly more than a batch, which is
+ * to be full. */
+#define KEPT_SHARE 4
+#define KEPT_MOST  32
+
 enum { TAKES_PREFILL = 1, TAKES_DECODE = 2, TAKES_BOTH = 4 };
 
 static unsigned place_takes(const struct router *router, const struct slot *slot) {
@@ -37,11 +43,20 @@ static bool place_open_to_others(const struct router *router, const struct slot 
     return router->alone == SLOT_NONE || router->alone_slot != slot->number;
 }
 
-/* Sequences there: what it reports and what it cannot know of yet; never fewer than ours. */
+static uint32_t place_u32(uint64_t n) {
+    return n < UINT32_MAX / 2 ? (uint32_t)n : UINT32_MAX / 2;
+}
+
+/* Sequences there: what it reports or, if that is more, ours. */
+static uint32_t place_slot_known(const struct slot *slot) {
+    uint64_t n = (uint64_t)slot->load.n_running + slot->load.n_waiting;
+    return place_u32(n < slot->n_assigned ? slot->n_assigned : n);
+}
+
+/* The same and what it cannot know of yet: too many, where it reports of some already of which it has not said so. */
 static uint32_t place_slot_sequences(const struct slot *slot) {
     uint64_t n = (uint64_t)slot->load.n_running + slot->load.n_waiting + slot->n_unreflected;
-    n = n < slot->n_assigned ? slot->n_assigned : n;
-    return n < UINT32_MAX / 2 ? (uint32_t)n : UINT32_MAX / 2;
+    return place_u32(n < slot->n_assigned ? slot->n_assigned : n);
 }
 
 static uint32_t place_slot_load(const struct slot *slot, enum policy_stage stage) {
@@ -52,14 +67,49 @@ static uint32_t place_slot_load(const struct slot *slot, enum policy_stage stage
     return load;
 }
 
-static bool place_has_room(const struct router *router, const struct slot *slot) {
-    return place_slot_sequences(slot) < slot->welcome.max_seqs &&
-           slot->busy_until_ns <= router->now_ns;
+/* What a request may take of a worker's places. */
+enum claim {
+    CLAIM_ALL,   /* no tenant is named: whatever there is */
+    CLAIM_SOME,  /* its tenant has workers: none of the kept ones */
+    CLAIM_LATE,  /* its tenant has none: kept ones too, by what is known to be there */
+    CLAIM_WHOLE, /* the same, and a hand-over was refused: one worker is to do both and lets it in */
+};
+
+static enum claim place_claim(const struct router *router, uint64_t tenant) {
+    if (tenant == 0)
+        return CLAIM_ALL;
+    return turns_serves(&router->turns, tenant) ? CLAIM_SOME : CLAIM_LATE;
+}
+
+static enum claim place_claim_of(const struct router *router, const struct request *req) {
+    enum claim claim = place_claim(router, req->spec.tenant);
+    return claim == CLAIM_LATE && req->was_refused ? CLAIM_WHOLE : claim;
+}
+
+/* How many it could take by its places. */
+static uint32_t place_n_free(const struct slot *slot, enum claim claim) {
+    uint32_t n = slot->welcome.max_seqs;
+    if (claim == CLAIM_SOME)
+        n -= n / KEPT_SHARE < KEPT_MOST ? n / KEPT_SHARE : KEPT_MOST;
+    bool is_late = claim == CLAIM_LATE || claim == CLAIM_WHOLE;
+    uint32_t n_taken = is_late ? place_slot_known(slot) : place_slot_sequences(slot);
+    return n > n_taken ? n - n_taken : 0;
 }
 
 /* Could it take another one at once? */
-static bool place_is_free(const struct router *router, const struct slot *slot) {
-    return place_open_to_others(router, slot) && place_has_room(router, slot);
+static bool place_is_free(const struct router *router, const struct slot *slot, enum claim claim) {
+    return place_open_to_others(router, slot) && place_n_free(slot, claim) > 0 &&
+           (slot->busy_until_ns <= router->now_ns || claim == CLAIM_WHOLE);
+}
+
+bool place_suits_others(const struct router *router, const struct request *req) {
+    if (place_claim(router, req->spec.tenant) == CLAIM_ALL)
+        return false;
+    fleet_each(slot, &router->fleet) {
+        if (slot->state == SLOT_READY && place_is_free(router, slot, CLAIM_LATE))
+            return true;
+    }
+    return false;
 }
 
 /* An attempt that brought nothing may have cost seconds already: the next one goes where the last
@@ -102,6 +152,7 @@ struct place_search {
     enum policy_stage stage;
     uint32_t rank;
     uint32_t n;
+    enum claim claim;
 };
 
 /* One without room is none to choose, and keeps those of higher ranks out all the same. */
@@ -111,7 +162,7 @@ static void place_offer(struct router *router, struct place_search *search, cons
         return;
     search->n = rank < search->rank ? 0 : search->n;
     search->rank = rank;
-    if (place_is_free(router, slot))
+    if (place_is_free(router, slot, search->claim))
         router->candidates[search->n++] = (struct policy_candidate){
             .slot = slot->number, .load = place_slot_load(slot, search->stage)};
 }
@@ -208,7 +259,8 @@ static enum turn place_alone(struct router *router, struct request *req, struct 
  * others (another tensor-parallel size), and the stream is counted as inexact. */
 static uint32_t place_find_partner(struct router *router, const struct request *req,
                                    struct fits fits, const struct slot *to) {
-    struct place_search search = {.stage = POLICY_PREFILL, .rank = UINT32_MAX};
+    struct place_search search = {
+        .stage = POLICY_PREFILL, .rank = UINT32_MAX, .claim = place_claim_of(router, req)};
     for (uint32_t i = 0; i < fits.n; i++) {
         const struct slot *slot = router->fitting[i];
         if (place_takes(router, slot) != TAKES_PREFILL || !fleet_pairs(slot, to) ||
@@ -233,7 +285,8 @@ static struct found place_find_decode(struct router *router, struct request *req
                                       struct fits fits) {
     bool by_load = router->config.roles == ROLES_LOAD, has_decode = false;
     struct found found = {.slot = SLOT_NONE};
-    struct place_search search = {.stage = POLICY_DECODE, .rank = UINT32_MAX};
+    struct place_search search = {
+        .stage = POLICY_DECODE, .rank = UINT32_MAX, .claim = place_claim_of(router, req)};
     for (uint32_t i = 0; i < fits.n; i++)
         has_decode |= place_takes(router, router->fitting[i]) != TAKES_PREFILL;
     for (uint32_t i = 0; i < fits.n; i++) {
@@ -245,7 +298,7 @@ static struct found place_find_decode(struct router *router, struct request *req
         found.is_full |= !yields && place_open_to_others(router, slot);
         found.is_closed |= !yields && !place_open_to_others(router, slot);
         uint32_t rank = blocks ? RANK_DECODES : RANK_NO_BLOCKS;
-        if (place_is_free(router, slot))
+        if (place_is_free(router, slot, search.claim))
             place_offer(router, &search, slot, yields ? RANK_YIELDS : rank);
     }
     found.slot = place_choose(router, req, search);
@@ -280,6 +333,10 @@ enum turn place_request(struct router *router, struct request *req) {
     req->to_prefill = SLOT_NONE;
     if (to->welcome.role != ROLE_DECODE)
         return TURN_NEXT;
+    if (place_claim_of(router, req) == CLAIM_WHOLE) {
+        req->choice = "late_tenant";
+        return TURN_NEXT;
+    }
     uint32_t n_uncached = place_uncached_tokens(router, req, to);
     if (n_uncached > router->config.local_prefill_tokens)
         req->to_prefill = place_find_partner(router, req, fits, to);
@@ -291,7 +348,7 @@ enum turn place_request(struct router *router, struct request *req) {
     return TURN_NEXT;
 }
 
-uint32_t place_room(const struct router *router) {
+static uint32_t place_count_room(const struct router *router, enum claim claim) {
     uint64_t prefill = 0, decode = 0, both = 0;
     bool any_good = false;
     fleet_each(slot, &router->fleet) {
@@ -301,9 +358,9 @@ uint32_t place_room(const struct router *router) {
         if (is_good && !any_good)
             prefill = decode = both = 0; /* those that are put aside count where all are */
         any_good |= is_good;
-        if (is_good != any_good || !place_is_free(router, slot))
+        if (is_good != any_good || !place_is_free(router, slot, claim))
             continue;
-        uint32_t room = slot->welcome.max_seqs - place_slot_sequences(slot);
+        uint32_t room = place_n_free(slot, claim);
         unsigned kind = place_takes(router, slot);
         *(kind == TAKES_PREFILL ? &prefill : kind == TAKES_DECODE ? &decode : &both) += room;
     }
@@ -312,4 +369,10 @@ uint32_t place_room(const struct router *router) {
     if (decode == 0 && both > 0)
         pairs = 0; /* decode workers are full: only those that do both have a place */
     return both + pairs < UINT32_MAX ? (uint32_t)(both + pairs) : UINT32_MAX;
+}
+
+uint32_t place_room(const struct router *router, uint64_t tenant) {
+    enum claim claim = place_claim(router, tenant);
+    uint32_t n = place_count_room(router, claim == CLAIM_LATE ? CLAIM_SOME : claim);
+    return n == 0 && claim == CLAIM_LATE && place_count_room(router, claim) > 0 ? 1 : n;
 }

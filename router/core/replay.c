@@ -176,6 +176,7 @@ void replay_rejected(struct router *router, struct slot *slot, struct attempt_id
         break;
     case REASON_BUSY:
     case REASON_CANCELLED: /* its clock ran out a moment before ours */
+        req->was_refused = req->handoff;
         replay_back_off(router, slot);
         break;
     default:

@@ -72,6 +72,7 @@ struct request {
     uint32_t cached_tokens;
     uint64_t transfer_id;
     bool handoff;
+    bool was_refused;         /* no blocks were free for its last hand-over */
     bool has_token;           /* this attempt brought a new token */
     bool computing;           /* its next token needs a prefill first */
     uint64_t advanced_own_ns; /* last sign of life of this attempt, in the router's own time */

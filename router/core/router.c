@@ -11,6 +11,7 @@
 #include "router/core/liveness.h"
 #include "router/core/note.h"
 #include "router/core/path.h"
+#include "router/core/place.h"
 #include "router/core/queue.h"
 #include "router/core/replay.h"
 #include "router/core/session.h"
@@ -87,8 +88,15 @@ static void router_begin(struct router *router, uint64_t now_ns) {
 /* Takes those that wait by turns and advances whoever can go. */
 static void router_advance_waiting(struct router *router) {
     struct request *req;
-    while ((req = turns_next(&router->turns)) && path_advance(router, req) != TURN_FULL)
-        continue;
+    uint32_t worst = UINT32_MAX; /* priority: none that is passed waits for one that is worse */
+    while ((req = turns_next(&router->turns)) && req->spec.priority <= worst) {
+        if (path_advance(router, req) != TURN_FULL)
+            continue;
+        if (!place_suits_others(router, req))
+            break;
+        worst = req->spec.priority;
+        turns_pass(&router->turns, req);
+    }
     turns_rewind(&router->turns);
 }
 

@@ -24,6 +24,6 @@ enum turn {
     TURN_NEXT,  /* done: the next stage at once */
     TURN_LATER, /* done: the next stage when its turn comes */
     TURN_WAIT,  /* this stage again, after some event */
-    TURN_FULL,  /* the same, and it holds for all requests behind it in the queue */
+    TURN_FULL,  /* the same, and for all behind it in the queue, unless place_suits_others() */
     TURN_ENDED, /* its outcome is decided: the end of the event runs the last stage */
 };

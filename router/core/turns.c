@@ -169,6 +169,7 @@ void turns_add(struct turns *turns, struct request *req) {
            request_before(req, list_entry(at->prev, struct request, turn)))
         at = at->prev;
     list_insert_before(at, &req->turn);
+    tenant->n_waiting++;
     if (tenant->cursor == at && list_empty(&tenant->link)) /* else its turn was over */
         tenant->cursor = &req->turn;
     settle(turns, tenant);
@@ -179,6 +180,8 @@ void turns_remove(struct turns *turns, struct request *req) {
     if (tenant->cursor == &req->turn)
         tenant->cursor = req->turn.next;
     list_remove(&req->turn);
+    ASSERT(tenant->n_waiting > 0);
+    tenant->n_waiting--;
     settle(turns, tenant);
     if (!list_empty(&tenant->waiting))
         return;
@@ -207,6 +210,20 @@ struct request *turns_next(struct turns *turns) {
     return req;
 }
 
+void turns_pass(struct turns *turns, const struct request *req) {
+    struct tenant *tenant = &turns->all[req->tenant];
+    ASSERT(!list_empty(&tenant->link));
+    tenant->cursor = &tenant->waiting;
+    settle(turns, tenant);
+}
+
+bool turns_serves(const struct turns *turns, uint64_t tenant) {
+    uint32_t index;
+    if (map_get(&turns->by_key, (struct map_key){.lo = tenant}, &index) != STATUS_OK)
+        return false;
+    return turns->all[index].n_requests > turns->all[index].n_waiting;
+}
+
 void turns_rewind(struct turns *turns) {
     while (!list_empty(&turns->looked_at)) {
         struct tenant *tenant = list_entry(list_first(&turns->looked_at), struct tenant, link);
@@ -231,7 +248,8 @@ static const char *check_tenant(const struct turns *turns, const struct tenant *
         n++;
     }
     *n_waiting += n;
-    if (n > tenant->n_requests || (tenant->place != TENANT_NONE) != (n > 0))
+    if (n != tenant->n_waiting || n > tenant->n_requests ||
+        (tenant->place != TENANT_NONE) != (n > 0))
         return "a tenant waits without a turn, or has one and does not wait";
     if (tenant->cursor != tenant->waiting.next || (n > 0 && !list_empty(&tenant->link)))
         return "a tenant's first request was passed over";

@@ -24,6 +24,7 @@ struct request;
 struct tenant {
     uint64_t key;        /* as requests name it */
     uint32_t n_requests; /* that live; 0: the count is kept until the place is needed */
+    uint32_t n_waiting;  /* of them that wait; the others have a worker */
     uint32_t place;      /* in the heap, or TENANT_NONE */
     uint64_t n_served;   /* tokens */
     struct list waiting; /* of struct request.turn */
@@ -61,8 +62,14 @@ void turns_remove(struct turns *turns, struct request *req);
 /* Its tenant has taken n tokens more. */
 void turns_charge(struct turns *turns, const struct request *req, uint32_t n);
 
+/* Whether a request of this tenant has a worker. */
+bool turns_serves(const struct turns *turns, uint64_t tenant);
+
 /* The next one that waits and was not looked at yet, or NULL. It may be removed before the next call. */
 struct request *turns_next(struct turns *turns);
+/* Nor are those behind it of its tenant looked at: what keeps this one waiting, which turns_next()
+ * answered last, keeps them. */
+void turns_pass(struct turns *turns, const struct request *req);
 /* Nobody has been looked at. */
 void turns_rewind(struct turns *turns);
 

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import statistics
 import sys
 import tempfile
 
@@ -93,18 +94,63 @@ def a_late_key_does_not_wait_behind_a_thousand(keys, max_batch, step_us, answer,
         return f"{before} sequences ran and waited when it came, {after} when it had its answer"
 
 
+def steps_to_first_token(cluster, key, prompt):
+    """Steps that the worker with the most of them ended from before the call until its first token was there."""
+    def steps():
+        status = json.loads(request(cluster.port, "GET", "/admin/status", headers={"x-api-key": "root"})[2])
+        return {w["name"]: w["steps"] for w in status["workers"]}
+    wire = http.client.HTTPConnection("127.0.0.1", cluster.port, timeout=120)
+    body = {"prompt": prompt, "max_tokens": 1, "ignore_eos": True, "stream": True}
+    before = steps()
+    wire.request("POST", "/v1/completions", json.dumps(body), {"x-api-key": key})
+    answer = wire.getresponse()
+    assert answer.status == 200, answer.status
+    while not answer.readline().startswith(b"data: "):  # who waits long is sent comments
+        pass
+    after = steps()
+    answer.read()
+    wire.close()
+    return max(after[name] - before[name] for name in before)
+
+
+def a_late_keys_first_token_takes_twice_its_time_alone(keys, more, *args):
+    """Counted in steps, which a slow machine makes longer and no more. Alone it is one; beside a thousand of another key, the one that
+    runs when it comes and its own. `more` is for what the shape adds. Answers of 400 tokens end long after all is measured, so who waits
+    for an end takes hundreds. Seven times each, for the steps go on while the count is read."""
+    with tempfile.NamedTemporaryFile("w", suffix=".keys") as admins:
+        admins.write("root\n")
+        admins.flush()
+        with Cluster(*args, "--step-us", 100000, "--queue", 2000, "--api-keys", keys, "--admin-keys", admins.name) as cluster:
+            alone = [steps_to_first_token(cluster, "two", f"alone {i}") for i in range(7)]
+            wires = [http.client.HTTPConnection("127.0.0.1", cluster.port, timeout=120) for _ in range(10)]
+            for i, wire in enumerate(wires):
+                body = {"prompt": [f"{i} {k}" for k in range(100)], "max_tokens": 400, "ignore_eos": True, "stream": True}
+                wire.request("POST", "/v1/completions", json.dumps(body), {"x-api-key": "one"})
+            eventually(lambda: sum(alive(cluster.port)) == 1000, "a thousand sequences")
+            beside = [steps_to_first_token(cluster, "two", f"beside {i}") for i in range(7)]
+            still = sum(alive(cluster.port))
+            for wire in wires:
+                wire.close()
+            assert statistics.median(beside) <= 2 * statistics.median(alone) + more, (alone, beside)
+            assert still >= 1000, still  # none made room by its end
+            eventually(lambda: alive(cluster.port) == [0, 0], "the thousand are cancelled")
+            return f"steps alone {alone}, beside a thousand {beside}"
+
+
 def what_no_worker_got_counts_no_tokens(keys):
     """A call whose time is over while it waits."""
     with Cluster("--mixed", 1, "--max-batch", 1, "--step-us", 20000, "--api-keys", keys) as cluster:
-        wire = http.client.HTTPConnection("127.0.0.1", cluster.port, timeout=120)
-        body = {"prompt": ["a", "b", "c", "d"], "max_tokens": 30000, "ignore_eos": True, "stream": True}
-        wire.request("POST", "/v1/completions", json.dumps(body), {"x-api-key": "one"})
+        wires = [http.client.HTTPConnection("127.0.0.1", cluster.port, timeout=120) for _ in range(2)]
+        for wire, key, prompt in zip(wires, ("one", "nameless"), (["a", "b", "c"], "d")):  # one place is kept from those of one key
+            body = {"prompt": prompt, "max_tokens": 30000, "ignore_eos": True, "stream": True}
+            wire.request("POST", "/v1/completions", json.dumps(body), {"x-api-key": key})
         eventually(lambda: alive(cluster.port) == [4, 0], "the worker is full")
         assert ask(cluster.port, "two", "hi", 2, timeout=0.1)[0] == 504
         assert figures(cluster.port, "team-b") == [1, 0, 0, 0]
-        wire.close()
+        for wire in wires:
+            wire.close()
         eventually(lambda: figures(cluster.port, "team-a")[0] == 1, "the call that was left")
-        assert figures(cluster.port, "team-a")[1] == 4
+        assert figures(cluster.port, "team-a")[1] == 3
 
 
 def main() -> int:
@@ -117,6 +163,11 @@ def main() -> int:
             tally.run("tokens a minute are counted as used", tokens_a_minute_are_counted_as_used, cluster)
         tally.run("a late key does not wait behind a thousand at the router", a_late_key_does_not_wait_behind_a_thousand, keys.name, 4, 20000, 8, 500)
         tally.run("a late key does not wait behind a thousand at a worker", a_late_key_does_not_wait_behind_a_thousand, keys.name, 250, 50000, 100, 700)
+        for name, more, *args in (("of a full batch", 0, "--mixed", 1, "--max-batch", 4),
+                                  ("of a worker without blocks", 0, "--mixed", 1, "--max-batch", 250, "--kv-blocks", 300),
+                                  ("of a pair whose decode worker has no blocks", 1, "--prefill", 1, "--decode", 1, "--max-batch", 64,
+                                   "--kv-blocks", 300, "--roles", "fixed")):
+            tally.run(f"a late key's first token, {name}", a_late_keys_first_token_takes_twice_its_time_alone, keys.name, more, *args)
         tally.run("what no worker got counts no tokens", what_no_worker_got_counts_no_tokens, keys.name)
     return tally.end()
 

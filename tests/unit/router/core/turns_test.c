@@ -265,6 +265,25 @@ START_TEST(the_router_counts_the_tokens_of_answers) {
 }
 END_TEST
 
+/* One is passed over: the others are shown, those behind it are not, and the next walk shows all. */
+START_TEST(a_pass_ends_the_walk_of_one_tenant) {
+    open_turns(REQUESTS);
+    for (uint64_t i = 0; i < 6; i++)
+        wait_as(1 + i % 2, 10, 0);
+    for (uint32_t round = 0; round < 2; round++) {
+        struct request *first = turns_next(&turns);
+        ck_assert_uint_eq(first->spec.tenant, 1);
+        turns_pass(&turns, first);
+        for (uint32_t i = 0; i < 3; i++)
+            ck_assert_uint_eq(turns_next(&turns)->spec.tenant, 2);
+        ck_assert_ptr_null(turns_next(&turns));
+        turns_rewind(&turns);
+        check_turns();
+    }
+    turns_fini(&turns);
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_test(tests, a_late_tenant_waits_behind_one_of_a_thousand);
     tcase_add_test(tests, turns_are_counted_in_tokens_of_prompts_and_answers);
@@ -276,4 +295,5 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, places_of_idle_tenants_are_used_again);
     tcase_add_test(tests, the_router_lets_tenants_in_by_turns);
     tcase_add_test(tests, the_router_counts_the_tokens_of_answers);
+    tcase_add_test(tests, a_pass_ends_the_walk_of_one_tenant);
 }
