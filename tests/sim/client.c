@@ -125,7 +125,7 @@ static struct client *take_client(struct sim *sim) {
 
 /* Without a draw: clients of other runs of the seed are the same. */
 uint64_t client_tenant(const struct sim *sim, const struct client *client) {
-    return sim->limits.n_tenants > 0 ? client->serial % sim->limits.n_tenants : 0;
+    return sim->limits.n_tenants > 0 ? 1 + client->serial % sim->limits.n_tenants : 0;
 }
 
 /* Hands it to the router's core. */

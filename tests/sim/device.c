@@ -277,6 +277,7 @@ void device_step(struct sim *sim, uint32_t i) {
     *flight = (struct flight){0};
     judge_plan(sim, i);
     time_planned(sim, i);
+    tenant_planned(sim, i);
     if (flight->plan.n_rows == 0)
         return;
     flight->number = ++node->n_steps;

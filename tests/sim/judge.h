@@ -4,6 +4,9 @@
 
 #include "tests/sim/sim.h"
 
+struct request;
+struct slot;
+
 /* judge.c: ledgers */
 void judge_node(struct sim *sim, uint32_t node);
 void judge_quiet(struct sim *sim);                        /* after quiet everything is zero */
@@ -11,6 +14,21 @@ void judge_router_over(struct sim *sim, uint32_t router); /* its figures, before
 
 /* judge_worker.c: who runs, who waits, who is preempted. Calls engine_plan() for the node. */
 void judge_plan(struct sim *sim, uint32_t node);
+/* judge_tenants.c: which sequence is let in next, or NULL; whether none of its tenant's runs; whether
+ * one of another tenant's makes way for it then. And what holds after every plan. */
+const struct sequence *tenant_next(const struct engine *engine);
+bool tenant_is_late(const struct engine *engine, const struct sequence *sequence);
+bool tenant_makes_way(const struct engine *engine, const struct sequence *late);
+void tenant_planned(struct sim *sim, uint32_t node);
+/* How many requests of its tenant have a worker; whether there is a place for this one; and what holds
+ * when it gets it. */
+uint32_t tenant_n_placed(const struct router *router, const struct request *req);
+/* A worker's places without those that are kept: a quarter, 32 at most, are for tenants that have none. */
+uint32_t tenant_n_places(const struct slot *slot);
+bool tenant_has_place(const struct router *router, const struct slot *slot,
+                      const struct request *req);
+void tenant_placed(struct sim *sim, const struct router *router, const struct slot *slot,
+                   const struct request *req);
 /* judge_ahead.c: calls engine_repeat() for the node: is it the same plan, or is there a reason? */
 enum repeat judge_repeat(struct sim *sim, uint32_t node, struct plan *plan);
 /* Around engine_step_end(): what was computed for nobody. */

@@ -10,8 +10,8 @@ struct books {
     uint32_t n_left, n_full, n_penalised; /* of them */
     uint32_t n_grow;                      /* blocks that their next positions need */
     uint32_t n_used;                      /* blocks in use */
-    bool enters;                          /* the first of the waiting, where it was not tried yet */
-    bool makes_way;                       /* somebody worse runs for the first of the waiting */
+    bool enters;                          /* the next of the waiting, where it was not tried yet */
+    bool makes_way;                       /* somebody runs who goes for it */
 };
 
 static bool is_penalised(const struct sampling *sampling) {
@@ -37,10 +37,12 @@ static void look_at_waiting(const struct engine *engine, struct books *books) {
     const struct schedule *schedule = &engine->schedule;
     if (schedule->n_waiting == 0)
         return;
-    const struct sequence *first = list_entry(schedule->waiting.next, struct sequence, at);
-    bool tried = first->blocked && first->pool_version == engine->pool.version;
+    const struct sequence *first = tenant_next(engine);
+    bool tried = first->blocked && first->pool_version == engine->pool.version &&
+                 (first->blocked_late || !tenant_is_late(engine, first));
     bool is_full = schedule->n_prefill + schedule->n_decode >= engine->config.max_batch;
-    books->enters = !tried && !is_full;
+    books->enters = !tried && (!is_full || tenant_is_late(engine, first));
+    books->makes_way = tenant_makes_way(engine, first);
     for (uint32_t i = 0; i < engine->config.max_seqs && first->blocked; i++) {
         const struct sequence *sequence = &engine->sequences.slots[i];
         bool runs = sequence->queue == QUEUE_PREFILL || sequence->queue == QUEUE_DECODE;

@@ -165,26 +165,37 @@ void calm_ended(struct sim *sim, uint32_t router) {
         sim->calm->nodes[router].may_place = true;
 }
 
-/* Sequences that the router counts at a worker. */
-static uint32_t n_sequences(const struct slot *slot) {
-    uint32_t n = slot->load.n_running + slot->load.n_waiting + slot->n_unreflected;
-    return n < slot->n_assigned ? slot->n_assigned : n;
-}
-
 /* Nobody waits where there is room. */
-static void judge_waiting(struct sim *sim, uint32_t i) {
+static void judge_waits(struct sim *sim, uint32_t i, const struct request *first) {
     const struct router *router = sim->nodes[i].router;
-    if (router->n_waiting == 0 || router->alone != SLOT_NONE)
-        return;
-    const struct request *first = list_entry(router->waiting.next, struct request, link);
     uint64_t now_ns = sim_clock(sim, i);
     for (uint32_t k = 0; k < router->fleet.n_seen; k++) {
         const struct slot *slot = &router->fleet.slots[k];
         if (slot->state == SLOT_READY && slot->welcome.role != ROLE_PREFILL &&
             request_n_tokens(first) < slot->welcome.context &&
-            n_sequences(slot) < slot->welcome.max_seqs && slot->busy_until_ns + SLACK_NS < now_ns)
+            tenant_has_place(router, slot, first) && slot->busy_until_ns + SLACK_NS < now_ns)
             sim_fail(sim, "router %u lets request %llx wait though slot %u has room", i,
                      (unsigned long long)first->id.lo, k);
+    }
+}
+
+static bool is_first_of_tenant(const struct router *router, const struct request *req) {
+    list_each_entry(other, &router->waiting, const struct request, link) {
+        if (other->spec.tenant == req->spec.tenant)
+            return other == req;
+    }
+    return false;
+}
+
+/* Those of the best priority that are the first of their tenant. */
+static void judge_waiting(struct sim *sim, uint32_t i) {
+    const struct router *router = sim->nodes[i].router;
+    if (router->n_waiting == 0 || router->alone != SLOT_NONE)
+        return;
+    const struct request *first = list_entry(router->waiting.next, struct request, link);
+    list_each_entry(req, &router->waiting, const struct request, link) {
+        if (req->spec.priority == first->spec.priority && is_first_of_tenant(router, req))
+            judge_waits(sim, i, req);
     }
 }
 

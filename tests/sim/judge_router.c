@@ -108,13 +108,14 @@ static uint64_t waiting_tokens(const struct slot *slot, const struct part *own) 
 
 /* Blocks for n tokens beside all that runs and waits there, and it does not say that it is full. */
 static bool has_room(const struct router *router, const struct slot *slot, uint32_t n_tokens,
-                     const struct part *own) {
+                     const struct part *own, uint64_t tenant) {
     uint64_t n_tokens_due = n_tokens + waiting_tokens(slot, own) + SIM_TOKENS;
     uint64_t n_sequences = (uint64_t)slot->load.n_running + slot->load.n_waiting;
+    uint32_t n_most = tenant == 0 ? slot->welcome.max_seqs : tenant_n_places(slot);
     return slot->busy_until_ns <= router->now_ns &&
            n_tokens_due / SIM_TOKENS + slot->load.n_running <=
                (uint64_t)slot->load.blocks_free + slot->load.blocks_cached &&
-           n_sequences + slot->n_assigned + slot->n_unreflected < slot->welcome.max_seqs;
+           n_sequences + slot->n_assigned + slot->n_unreflected < n_most;
 }
 
 /* Roles yield to load, and to nothing else: see router/core/roles.h. */
@@ -142,7 +143,8 @@ static void judge_roles(struct sim *sim, const struct client *client, const stru
                     is_least_bad(router, req, slot) &&
                     (client->n_got == 0 ||
                      memcmp(slot->welcome.numerics_fp, req->numerics, FINGERPRINT_BYTES) == 0) &&
-                    router->alone == SLOT_NONE && has_room(router, slot, n_tokens, &req->decode);
+                    router->alone == SLOT_NONE &&
+                    has_room(router, slot, n_tokens, &req->decode, req->spec.tenant);
         }
         if (room)
             sim_fail(sim, "client %llu: a decode worker has blocks",
@@ -184,8 +186,10 @@ static void placed(struct sim *sim, struct client *client, uint32_t number, uint
     const struct request *req = request_find(&router->requests, client->request);
     if (req && req->hold_ns > 0)
         sim_saw(sim, SIGHT_HELD_BACK);
-    if (req)
+    if (req) {
         judge_roles(sim, client, router, req);
+        tenant_placed(sim, router, &router->fleet.slots[slot], req);
+    }
     if (client->attempt.number != 0 && client->n_got > 0) {
         if (answer_fills_context(sim, client)) {
             client->outgrew = true;

@@ -113,16 +113,16 @@ static void judge_turns(struct sim *sim, uint32_t i, const struct counted *count
         sim_fail(sim, "worker %u leaves prompts out of %u steps", i, node->starved.n_prompts);
 }
 
-/* The first of the waiting is let in where all it needs is free. */
+/* The next of the waiting is let in where all it needs is free. */
 static void judge_entry(struct sim *sim, uint32_t i, const struct plan *plan,
                         const struct counted *counted) {
     struct engine *engine = sim->nodes[i].engine;
     const struct schedule *schedule = &engine->schedule;
-    if (schedule->n_waiting == 0 || plan->n_rows >= engine->config.max_batch ||
+    const struct sequence *first = tenant_next(engine);
+    if (!first || plan->n_rows >= engine->config.max_batch ||
         schedule->n_prefill + schedule->n_decode >= engine->config.max_batch ||
         counted->n_prompt_tokens >= engine->budget)
         return;
-    const struct sequence *first = list_entry(schedule->waiting.next, struct sequence, at);
     uint32_t n_need = engine_blocks_for(engine, first->n_tokens) + schedule->n_decode;
     uint32_t n_most = engine->config.chunk_tokens > engine->config.max_batch
                           ? engine->config.chunk_tokens

@@ -9,6 +9,7 @@ struct seen {
     uint64_t serial;
     enum queue queue;
     uint32_t priority;
+    uint64_t tenant;
     uint64_t turn;
     uint64_t arrival;
     uint64_t deadline_ns;
@@ -21,7 +22,8 @@ struct plan_view {
     uint64_t n_preemptions;
     uint32_t n_need; /* blocks that decoding may want */
     uint32_t n_free;
-    uint32_t first_slot; /* of the waiting, where it is known not to fit; or SEQUENCE_NONE */
+    uint32_t
+        first_slot; /* of the next of the waiting, where it is known not to fit; or SEQUENCE_NONE */
 };
 
 static bool before(const struct seen *a, const struct seen *b) {
@@ -46,6 +48,7 @@ static void look(const struct engine *engine, struct plan_view *view) {
         view->seen[i] = (struct seen){.serial = sequence->serial,
                                       .queue = sequence->queue,
                                       .priority = sequence->priority,
+                                      .tenant = sequence->tenant,
                                       .turn = sequence->turn,
                                       .arrival = sequence->arrival,
                                       .deadline_ns = sequence->deadline_ns,
@@ -53,8 +56,7 @@ static void look(const struct engine *engine, struct plan_view *view) {
         if (sequence->queue == QUEUE_DECODE)
             view->n_need += engine_blocks_for(engine, sequence->n_tokens) - sequence->n_blocks;
     }
-    struct list *first = list_first(&engine->schedule.waiting);
-    const struct sequence *waiting = first ? list_entry(first, struct sequence, at) : NULL;
+    const struct sequence *waiting = tenant_next(engine);
     if (waiting && waiting->blocked)
         view->first_slot = waiting->slot;
 }
@@ -67,22 +69,58 @@ static bool was_preempted(const struct seen *was, const struct seen *is) {
            (was->queue == QUEUE_DECODE && is->queue == QUEUE_PREFILL);
 }
 
+static uint32_t n_running(const struct plan_view *view, uint64_t tenant) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < view->n; i++)
+        n += view->seen[i].serial != 0 && runs(view->seen[i].queue) &&
+             view->seen[i].tenant == tenant;
+    return n;
+}
+
+/* Has it one that ran before this plan and runs on? */
+static bool stays(const struct plan_view *was, const struct plan_view *is, uint64_t tenant) {
+    for (uint32_t i = 0; i < was->n; i++) {
+        const struct seen *seen = &was->seen[i];
+        if (seen->serial != 0 && runs(seen->queue) && seen->tenant == tenant &&
+            seen->serial == is->seen[i].serial && !was_preempted(seen, &is->seen[i]))
+            return true;
+    }
+    return false;
+}
+
+/* Is one of this priority or a better one, which waited or was thrown out, of a tenant that was late in this plan? */
+static bool late_waits(const struct plan_view *was, const struct plan_view *is, uint32_t priority) {
+    for (uint32_t i = 0; i < was->n; i++) {
+        const struct seen *seen = &was->seen[i];
+        bool waits = seen->queue == QUEUE_WAITING || was_preempted(seen, &is->seen[i]);
+        if (seen->serial != 0 && waits && seen->priority <= priority &&
+            !stays(was, is, seen->tenant))
+            return true;
+    }
+    return false;
+}
+
 static void judge_victim(struct sim *sim, uint32_t node, const struct plan_view *was,
                          const struct plan_view *is, uint32_t victim) {
     const struct seen *gone = &was->seen[victim];
     for (uint32_t i = 0; i < was->n; i++) {
         bool stayed = runs(was->seen[i].queue) && was->seen[i].serial == is->seen[i].serial &&
                       !was_preempted(&was->seen[i], &is->seen[i]);
-        if (i != victim && stayed && before(gone, &was->seen[i]))
+        bool others = was->seen[i].tenant != gone->tenant &&
+                      was->seen[i].priority == gone->priority && n_running(was, gone->tenant) > 1;
+        if (i != victim && stayed && !others && before(gone, &was->seen[i]))
             sim_fail(sim,
                      "worker %u preempted priority %u, arrival %llu, and kept priority %u, %llu",
                      node, gone->priority, (unsigned long long)gone->arrival, was->seen[i].priority,
                      (unsigned long long)was->seen[i].arrival);
     }
     if (was->n_need <= was->n_free) { /* nobody was short of blocks: it made way */
-        sim_saw(sim, SIGHT_MADE_WAY);
-        if (was->first_slot == SEQUENCE_NONE ||
-            was->seen[was->first_slot].priority >= gone->priority)
+        bool for_late =
+            late_waits(was, is, gone->priority); /* or for the blocks that it has taken */
+        bool for_better = was->first_slot != SEQUENCE_NONE &&
+                          was->seen[was->first_slot].priority < gone->priority;
+        sim_saw(sim, for_better ? SIGHT_MADE_WAY : SIGHT_LATE_BLOCKS);
+        if (!for_better && !for_late)
             sim_fail(sim, "worker %u preempted priority %u for nobody better", node,
                      gone->priority);
     }
@@ -97,7 +135,12 @@ static void judge_entrant(struct sim *sim, uint32_t node, const struct plan_view
     for (uint32_t i = 0; i < was->n; i++) {
         bool left = was->seen[i].queue == QUEUE_WAITING && is->seen[i].queue == QUEUE_WAITING &&
                     was->seen[i].serial == is->seen[i].serial;
-        if (left && before(&was->seen[i], new))
+        bool late = !stays(was, is, new->tenant) &&
+                    new->priority == was->seen[i].priority &&new->tenant !=
+                        was->seen[i].tenant &&n_running(was, was->seen[i].tenant) +
+                                n_running(is, was->seen[i].tenant) >
+                            0;
+        if (left && !late && before(&was->seen[i], new))
             sim_fail(sim, "worker %u lets priority %u, arrival %llu overtake", node, new->priority,
                      (unsigned long long)new->arrival);
     }

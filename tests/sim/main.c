@@ -284,7 +284,7 @@ static int run_campaign(const struct arguments *arguments) {
     double seconds =
         (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9;
     print_counts(&result.counts, seconds);
-    uint32_t n_missing = sights_print(&result.sights, stdout);
+    uint32_t n_missing = sights_print(&result.sights, arguments->limits.n_tenants > 0, stdout);
     uint64_t n_failed = result.n_failed + (arguments->sights ? n_missing : 0);
     printf("%llu seeds in %.1f s, %u of %u sights\n",
            (unsigned long long)(result.n_passed + result.n_failed), seconds,

@@ -115,10 +115,13 @@
     X(REPEAT_WAITING, "no step ahead: somebody may come in")                                       \
     X(REPEAT_BLOCKS, "no step ahead: no block is left")                                            \
     X(PUT_ASIDE, "a sick worker was put aside")                                                    \
-    X(PAIR_AVOIDED, "a sick worker's pairs were avoided")
+    X(PAIR_AVOIDED, "a sick worker's pairs were avoided")                                          \
+    X(LATE_ROW, "a late tenant's prompt was computed beside a full batch")                         \
+    X(LATE_BLOCKS, "a sequence made way for one of a late tenant")                                 \
+    X(LATE_PLACE, "a late tenant's request got a place that was kept from others")
 
 #define SIGHT_ENUM(name, text) SIGHT_##name,
-enum sight { SIGHTS(SIGHT_ENUM) SIGHT_COUNT };
+enum sight { SIGHTS(SIGHT_ENUM) SIGHT_COUNT, SIGHT_OF_TENANTS = SIGHT_LATE_ROW };
 #undef SIGHT_ENUM
 
 struct sights {
@@ -128,5 +131,6 @@ struct sights {
 const char *sight_text(enum sight sight);
 void sights_add(struct sights *sum, const struct sights *sights);
 
-/* Prints them all; answers how many were never reached, and names those last. */
-uint32_t sights_print(const struct sights *sights, FILE *file);
+/* Prints them all; answers how many were never reached, and names those last. Those from
+ * SIGHT_OF_TENANTS on need several tenants. */
+uint32_t sights_print(const struct sights *sights, bool has_tenants, FILE *file);

@@ -184,6 +184,10 @@ struct node {
     struct {                        /* workers: plans in a row */
         uint32_t n_prompts;         /* that left all prompts out */
         uint32_t decodes[SIM_SEQS]; /* that left out this slot, which decodes */
+        uint32_t prompts[SIM_SEQS]; /* the same of a prompt that is computed */
+        uint64_t late;       /* serial of a late tenant's sequence that might come in; 0: none */
+        uint32_t n_late;     /* that left it out */
+        uint64_t n_arrivals; /* before the last of them */
     } starved;
     struct {                    /* routers: what the judges keep of each */
         uint64_t down_since_ns; /* no worker was ready since; 0: there is one (its own clock) */
