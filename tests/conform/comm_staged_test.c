@@ -143,6 +143,10 @@ static void *run(void *arg) {
             at.comm->kind->abort(at.comm);
         member->status = at.comm->kind->all_reduce(at.comm, at.x, 1);
         member->is_right &= at.comm->kind->health(at.comm) == STATUS_CLOSED;
+        comm_staged_meet(at.comm); /* devices that add up leave in the same way */
+        at.comm->kind->abort(at.comm);
+        member->is_right &= at.comm->kind->health(at.comm) == STATUS_CLOSED &&
+                            at.comm->kind->barrier(at.comm) == STATUS_CLOSED;
         comm_close(at.comm);
     }
     at.kernels->dealloc(at.ctx, at.x, (N_FLOATS + 1) * sizeof(float));

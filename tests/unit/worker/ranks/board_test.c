@@ -146,6 +146,15 @@ START_TEST(sizes_that_memory_cannot_be_are_refused) {
         .n_ranks = 2, .max_tokens = UINT32_MAX, .max_seqs = UINT32_MAX, .max_blocks = UINT32_MAX};
     size_t n;
     ck_assert_int_eq(board_bytes(&huge, &n), STATUS_LIMIT);
+    /* All words together may be a quarter of what can be addressed. */
+    huge = (struct board_sizes){
+        .n_ranks = 2, .max_tokens = 1, .max_seqs = 1u << 30, .max_blocks = (1u << 30) - 4};
+    ck_assert_int_eq(board_bytes(&huge, &n), STATUS_OK);
+    ck_assert_uint_le(n, SIZE_MAX / 4);
+    huge.max_blocks++;
+    ck_assert_int_eq(board_bytes(&huge, &n), STATUS_LIMIT);
+    huge.max_blocks = 1u << 30;
+    ck_assert_int_eq(board_bytes(&huge, &n), STATUS_LIMIT);
 }
 END_TEST
 

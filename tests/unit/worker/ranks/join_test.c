@@ -94,6 +94,9 @@ static void longer_pool(struct ready *ready) {
 static void empty_pool(struct ready *ready) {
     ready->n_bytes = ready->message.u.ready.pools[0].n_bytes = 0;
 }
+static void larger_than_memory(struct ready *ready) {
+    ready->n_bytes = ready->message.u.ready.pools[0].n_bytes = (size_t)1 << 50;
+}
 static void long_layers(struct ready *ready) {
     ready->message.u.ready.pools[0].layer_bytes = POOL_BYTES + 1;
 }
@@ -135,6 +138,7 @@ static const struct {
     {shorter_pool, STATUS_CORRUPT, "cannot be mapped"},
     {longer_pool, STATUS_CORRUPT, "cannot be mapped"},
     {empty_pool, STATUS_CORRUPT, "cannot be mapped"},
+    {larger_than_memory, STATUS_NOMEM, "its KV pool of rank 1 cannot be mapped"},
     {long_layers, STATUS_CORRUPT, "cannot be mapped"},
     {another_type, STATUS_CORRUPT, "malformed"},
     {failed_with_nothing, STATUS_CORRUPT, "malformed"},
@@ -457,10 +461,33 @@ START_TEST(memory_is_mapped_that_is_whole_sealed_and_of_this_group) {
         enum status status = group_memory_map(&mapped, &given, &sizes, &error);
         ck_assert_msg(status == rows[i].status, "row %zu: %s", i, status_name(status));
         ck_assert_int_eq(given, -1); /* consumed, in each case */
+        if (status == STATUS_OK) {   /* it is that memory */
+            ck_assert_mem_eq(mapped.memory, made.memory, made.n_bytes);
+            ck_assert(board_fits(mapped.board, &sizes.board));
+        }
         group_memory_fini(&mapped);
         ck_assert_int_eq(fcntl(fd, F_GETFD), -1);
     }
     group_memory_fini(&made);
+}
+END_TEST
+
+/* A board that fills its pages takes no page more. */
+START_TEST(memory_is_as_many_pages_as_are_needed) {
+    struct group_sizes full = {
+        .board = {.n_ranks = 2, .max_tokens = 1, .max_seqs = 1, .max_blocks = 4}, .n_floats = 64};
+    struct group_memory made;
+    for (size_t more = 0; more < 2; more++) {
+        size_t n_board = 1;
+        while (n_board % 4096 != 8 * more) {
+            full.board.max_tokens++;
+            ck_assert_int_eq(board_bytes(&full.board, &n_board), STATUS_OK);
+        }
+        ck_assert_int_eq(group_memory_make(&made, &full, &error), STATUS_OK);
+        size_t board_at = (size_t)((unsigned char *)made.board - (unsigned char *)made.memory);
+        ck_assert_uint_eq(made.n_bytes, board_at + n_board + more * (4096 - 8));
+        group_memory_fini(&made);
+    }
 }
 END_TEST
 
@@ -517,6 +544,7 @@ void suite_add(TCase *tests) {
                         sizeof wrong_terms / sizeof *wrong_terms);
     tcase_add_test(tests, terms_without_memory_and_other_answers_are_refused);
     tcase_add_test(tests, memory_is_mapped_that_is_whole_sealed_and_of_this_group);
+    tcase_add_test(tests, memory_is_as_many_pages_as_are_needed);
     tcase_add_test(tests, a_plain_file_at_the_address_stays_and_the_listen_is_refused);
     tcase_add_test(tests, a_link_to_a_socket_at_the_address_stays);
     tcase_add_test(tests, the_socket_of_a_dead_leader_is_replaced_and_a_living_ones_is_not);
