@@ -277,43 +277,39 @@ END_TEST
 
 /* What a follower says of its pool has to be what its rank of this model has. */
 
-static void right(struct rank_pool *pool, size_t *n_bytes) {
-    (void)pool, (void)n_bytes;
+static void right(struct rank_pool *pool) {
+    (void)pool;
 }
-static void later_head(struct rank_pool *pool, size_t *n_bytes) {
-    (void)n_bytes;
+static void later_head(struct rank_pool *pool) {
     pool->head_begin++;
 }
-static void more_heads(struct rank_pool *pool, size_t *n_bytes) {
-    (void)n_bytes;
+static void more_heads(struct rank_pool *pool) {
     pool->n_heads++;
 }
-static void larger_heads(struct rank_pool *pool, size_t *n_bytes) {
+static void larger_heads(struct rank_pool *pool) {
     pool->block_bytes *= 2;
     pool->layer_bytes *= 2;
-    pool->n_bytes = *n_bytes *= 2;
+    pool->n_bytes *= 2;
 }
-static void other_heads(struct rank_pool *pool, size_t *n_bytes) {
-    (void)n_bytes;
+static void other_heads(struct rank_pool *pool) {
     pool->block_bytes *= 2;
 }
-static void more_blocks(struct rank_pool *pool, size_t *n_bytes) {
+static void more_blocks(struct rank_pool *pool) {
     pool->layer_bytes += pool->block_bytes;
-    pool->n_bytes = *n_bytes = 2 * pool->layer_bytes;
+    pool->n_bytes = 2 * pool->layer_bytes;
 }
-static void fewer_layers(struct rank_pool *pool, size_t *n_bytes) {
-    pool->n_bytes = *n_bytes = pool->layer_bytes;
+static void fewer_layers(struct rank_pool *pool) {
+    pool->n_bytes = pool->layer_bytes;
 }
 
-static void (*const wrong_pools[])(struct rank_pool *pool, size_t *n_bytes) = {
+static void (*const wrong_pools[])(struct rank_pool *pool) = {
     right, later_head, more_heads, larger_heads, other_heads, more_blocks, fewer_layers,
 };
 
 struct impostor {
     struct rank_message ready;
     const uint8_t *model_fp;
-    size_t n_bytes; /* of its pool */
-    bool goes_on;   /* it says that it is ready once more */
+    bool goes_on; /* it says that it is ready once more */
     bool is_answered;
 };
 
@@ -331,7 +327,7 @@ static void *impostor_main(void *arg) {
     int pool = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (rank_wire_send(fd, &message, NULL, 0) == STATUS_OK &&
         rank_wire_receive(fd, &message, fds, &n_fds) == STATUS_OK &&
-        ftruncate(pool, (off_t)impostor->n_bytes) == 0 &&
+        ftruncate(pool, (off_t)impostor->ready.u.ready.pools[0].n_bytes) == 0 &&
         fcntl(pool, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
         rank_wire_close(fds, n_fds);
         enum status status = rank_wire_send(fd, &impostor->ready, &pool, 1);
@@ -354,10 +350,10 @@ static void make_impostor(struct impostor *impostor, const struct model *model) 
     *impostor = (struct impostor){.model_fp = model->config.fingerprint};
     ck_assert_int_eq(forward_open(&forward, &options, &error), STATUS_OK);
     const struct transport_rank *kv = &forward.kv_of_ranks[1];
-    impostor->n_bytes = forward.rank.model->facts.n_layers * kv->layer_bytes;
+    uint32_t n_layers = forward.rank.model->facts.n_layers;
     impostor->ready.type = RANK_READY;
     ready->n_pools = 1;
-    ready->pools[0] = (struct rank_pool){.n_bytes = impostor->n_bytes,
+    ready->pools[0] = (struct rank_pool){.n_bytes = n_layers * kv->layer_bytes,
                                          .layer_bytes = kv->layer_bytes,
                                          .block_bytes = kv->block_bytes,
                                          .head_begin = kv->head_begin,
@@ -373,7 +369,7 @@ START_TEST(a_pool_of_another_shape_is_refused) {
     struct forward forward;
     pthread_t thread;
     make_impostor(&impostor, model);
-    wrong_pools[_i](&impostor.ready.u.ready.pools[0], &impostor.n_bytes);
+    wrong_pools[_i](&impostor.ready.u.ready.pools[0]);
     unsigned n_files = suite_count_files();
     ck_assert_int_eq(pthread_create(&thread, NULL, impostor_main, &impostor), 0);
     enum status status = forward_open(&forward, &options, &error);
