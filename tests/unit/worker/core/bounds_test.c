@@ -256,6 +256,69 @@ START_TEST(a_budget_is_at_least_one_token_and_at_most_the_chunk) {
 }
 END_TEST
 
+/* A message ends with its event, and a request's arrays do not. */
+START_TEST(arrays_of_a_request_are_copied) {
+    struct rig *rig = rig_new(3);
+    uint32_t stops[] = {701, 702}, biased[] = {801, 802, 803}, allowed[] = {901, 902};
+    float bias[] = {1.5f, -2, 3};
+    struct sequence_view view;
+    rig_add(rig, rig_config());
+    rig_hello(rig, 0);
+    struct call *call = rig_call(rig, 20, 5);
+    struct sampling *asked = &call->sampling;
+    asked->stop_ids = stops, asked->n_stop_ids = 2;
+    asked->bias_ids = biased, asked->bias = bias, asked->n_bias = 3;
+    asked->allowed_ids = allowed, asked->n_allowed = 2;
+    rig_both(rig, 0, call);
+    memset(stops, 0, sizeof stops);
+    memset(biased, 0, sizeof biased);
+    memset(bias, 0, sizeof bias);
+    memset(allowed, 0, sizeof allowed);
+    const struct engine *engine = rig->workers[0].engine;
+    struct sequence *sequence = sequence_find(&rig->workers[0].engine->sequences, call->req);
+    ck_assert_ptr_nonnull(sequence);
+    engine_sequence(engine, sequence->slot, 20, &view);
+    const struct sampling *kept = view.sampling;
+    ck_assert(kept->n_stop_ids == 2 && kept->stop_ids[0] == 701 && kept->stop_ids[1] == 702);
+    ck_assert_uint_eq(kept->n_bias, 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        ck_assert_uint_eq(kept->bias_ids[i], 801 + i);
+        ck_assert(kept->bias[i] == (i == 0 ? 1.5f : i == 1 ? -2 : 3));
+    }
+    ck_assert(kept->n_allowed == 2 && kept->allowed_ids[0] == 901 && kept->allowed_ids[1] == 902);
+    rig_free(rig);
+}
+END_TEST
+
+/* A slot that had more stop ids before: behind those of now lies what was. */
+START_TEST(stop_ids_of_a_slots_last_request_stop_nobody) {
+    struct rig *rig = rig_new(4);
+    struct engine_config config = rig_config();
+    config.max_seqs = 1;
+    rig_add(rig, config);
+    rig_hello(rig, 0);
+    struct call *first = rig_call(rig, 20, 2), *second = rig_call(rig, 20, 5);
+    uint32_t stops[] = {1, rig_oracle(second->ids, 20)}; /* no token is below 256 */
+    first->sampling.stop_ids = second->sampling.stop_ids = stops;
+    first->sampling.n_stop_ids = 2;
+    rig_both(rig, 0, first);
+    rig_run(rig, 100);
+    rig_expect_done(first, 2, FINISH_LENGTH);
+    rig_forget(rig, 0, first);
+    second->sampling.n_stop_ids = 1;
+    rig_both(rig, 0, second);
+    rig_run(rig, 100);
+    rig_expect_done(second, 5, FINISH_LENGTH);
+    rig_forget(rig, 0, second);
+    second->attempt = 2, second->n_got = 0, second->finish = FINISH_NONE;
+    second->sampling.n_stop_ids = 2;
+    rig_both(rig, 0, second);
+    rig_run(rig, 100);
+    ck_assert_int_eq(second->finish, FINISH_STOP);
+    rig_free(rig);
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_test(tests, sizes_of_an_engine_have_bounds);
     tcase_add_test(tests, no_more_groups_of_layers_than_a_hand_off_follows);
@@ -267,4 +330,6 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_worker_holds_so_many_sequences_and_no_more);
     tcase_add_test(tests, a_reservation_leaves_room_for_one_token_of_the_context);
     tcase_add_test(tests, a_budget_is_at_least_one_token_and_at_most_the_chunk);
+    tcase_add_test(tests, arrays_of_a_request_are_copied);
+    tcase_add_test(tests, stop_ids_of_a_slots_last_request_stop_nobody);
 }

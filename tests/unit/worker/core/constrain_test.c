@@ -98,6 +98,18 @@ START_TEST(a_grammar_that_cannot_be_had_fails_its_request) {
 }
 END_TEST
 
+/* The answer is the first that is sent to a router which is gone: its link is let go in the same turn. */
+START_TEST(a_router_that_is_gone_when_its_grammar_fails_is_let_go) {
+    struct rig *rig = one_worker(STATUS_BUSY);
+    rig_both(rig, 0, bound_call(rig, 40, 5));
+    rig->workers[0].routers_gone = true;
+    uint32_t n_closed = rig->workers[0].n_closed;
+    tell(rig, 0, STATUS_INVALID); /* which looks for broken links */
+    ck_assert_uint_eq(rig->workers[0].n_closed, n_closed + 1);
+    rig_free(rig);
+}
+END_TEST
+
 START_TEST(who_serves_no_grammar_says_so) {
     struct rig *rig = one_worker(STATUS_OK);
     rig->workers[0].engine->sink.constrain = NULL;
@@ -235,6 +247,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, one_that_is_ready_runs_at_once);
     tcase_add_loop_test(tests, a_grammar_that_cannot_be_had_fails_its_request, 0,
                         sizeof failures / sizeof *failures);
+    tcase_add_test(tests, a_router_that_is_gone_when_its_grammar_fails_is_let_go);
     tcase_add_test(tests, who_serves_no_grammar_says_so);
     tcase_add_test(tests, what_is_given_up_meanwhile_is_not_told);
     tcase_add_test(tests, a_sequence_that_is_handed_over_waits_too);

@@ -325,6 +325,24 @@ START_TEST(a_higher_attempt_replaces_the_lower_one) {
 }
 END_TEST
 
+/* What D fails for the lost link cannot be said to the router, which is gone, too. */
+START_TEST(a_router_that_is_gone_when_a_link_is_lost_is_let_go) {
+    struct rig *rig = pair_new(31, 8);
+    pair_hand_over(rig, 40, 5);
+    while (!rig->pipes[0].announced)
+        rig_deliver_all(rig);
+    ck_assert(rig_step(rig, P));
+    ck_assert(rig_deliver(rig, &rig->pipes[0], true));
+    struct worker *worker = &rig->workers[D];
+    uint32_t n_closed = worker->n_closed;
+    worker->routers_gone = true;
+    rig_cut(rig, &rig->pipes[0]);
+    ck_assert_uint_eq(worker->n_closed, n_closed + 1);
+    rig_check(rig);
+    rig_free(rig);
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_test(tests, duplicate_and_late_chunks_change_nothing);
     tcase_add_test(tests, chunks_and_commit_may_come_in_any_order);
@@ -339,4 +357,5 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, hashes_that_do_not_fit_the_ids_fail_at_submit);
     tcase_add_test(tests, a_link_lost_inside_a_copy_leaves_its_blocks_quarantined_till_the_end);
     tcase_add_test(tests, a_higher_attempt_replaces_the_lower_one);
+    tcase_add_test(tests, a_router_that_is_gone_when_a_link_is_lost_is_let_go);
 }

@@ -66,6 +66,48 @@ START_TEST(credits_bound_the_chunks_in_flight) {
 }
 END_TEST
 
+/* The first one waits for the receiver's word. */
+START_TEST(a_transfer_that_waits_for_its_end_holds_no_other_up) {
+    struct rig *rig = pair_new(5, 64);
+    struct call *calls[3];
+    for (int i = 0; i < 3; i++)
+        calls[i] = pair_hand_over(rig, 20, 5);
+    struct pipe *pipe = &rig->pipes[0];
+    while (!pipe->announced)
+        rig_deliver_all(rig);
+    while (rig_step(rig, P))
+        ;
+    uint32_t n_commits = 0;
+    for (uint32_t i = 0; i < pipe->n_to_d; i++)
+        n_commits += pipe->to_d[i].message.type == MESSAGE_COMMIT;
+    ck_assert_uint_eq(n_commits, 3); /* none of them was delivered */
+    rig_run(rig, 1000);
+    for (int i = 0; i < 3; i++)
+        rig_expect_done(calls[i], 5, FINISH_LENGTH);
+    rig_free(rig);
+}
+END_TEST
+
+/* It came whole before its Submit, which is the last word then: nothing is bound to the link any more. */
+START_TEST(a_transfer_that_came_before_its_submit_is_over_with_it) {
+    struct rig *rig = pair_new(6, 64);
+    struct call *call = rig_call(rig, 20, 5);
+    rig_reserve(rig, D, call);
+    rig_prefill(rig, P, D, call);
+    while (rig_deliver_all(rig) || rig_step(rig, P))
+        ;
+    ck_assert_uint_eq(rig->workers[D].engine->figures.n_handoffs_in, 1);
+    rig_decode(rig, D, P, call);
+    rig_check(rig);
+    rig_cut(rig, &rig->pipes[0]); /* it is nothing to the sequence */
+    rig_run(rig, 100);
+    rig_expect_done(call, 5, FINISH_LENGTH);
+    ck_assert(!call->failed);
+    pair_expect_quiet(rig);
+    rig_free(rig);
+}
+END_TEST
+
 /* Nothing waits for a tick: what makes room wakes what needs it. */
 START_TEST(credits_of_a_transfer_that_is_given_up_go_to_the_next_at_once) {
     struct rig *rig = pair_new(5, 1);
@@ -331,6 +373,8 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, tokens_are_right_with_every_number_of_credits_and_chunk_size);
     tcase_add_test(tests, layers_leave_while_the_step_computes);
     tcase_add_test(tests, credits_bound_the_chunks_in_flight);
+    tcase_add_test(tests, a_transfer_that_waits_for_its_end_holds_no_other_up);
+    tcase_add_test(tests, a_transfer_that_came_before_its_submit_is_over_with_it);
     tcase_add_test(tests, credits_of_a_transfer_that_is_given_up_go_to_the_next_at_once);
     tcase_add_test(tests, cached_blocks_leave_before_the_step_computes);
     tcase_add_test(tests, room_in_the_shell_is_used_at_once);

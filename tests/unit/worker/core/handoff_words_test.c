@@ -340,6 +340,19 @@ START_TEST(no_reservation_has_the_number_0) {
 }
 END_TEST
 
+/* Its router replays that attempt of it. */
+START_TEST(who_asks_again_for_what_is_unknown_hears_which_attempt) {
+    struct rig *rig = pair_new(40, 8);
+    struct call *call = rig_call(rig, 20, 5);
+    call->attempt = 7;
+    rig_resend(rig, D, call, 0);
+    ck_assert(call->failed);
+    ck_assert_int_eq(call->reason, REASON_UNKNOWN);
+    ck_assert_int_eq(call->failed_phase, PHASE_DECODE);
+    rig_free(rig);
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_test(tests, a_submit_of_another_transfer_than_the_chunks_is_refused);
     tcase_add_test(tests, a_submits_peer_has_a_name_of_63_bytes);
@@ -356,4 +369,5 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_reservation_counts_full_blocks_of_its_own_tokens_alone);
     tcase_add_test(tests, a_reservation_drops_no_other_routers_request);
     tcase_add_test(tests, no_reservation_has_the_number_0);
+    tcase_add_test(tests, who_asks_again_for_what_is_unknown_hears_which_attempt);
 }

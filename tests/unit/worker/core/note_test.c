@@ -89,6 +89,33 @@ START_TEST(a_hand_over_that_the_router_learns_of_first_is_one_all_the_same) {
 }
 END_TEST
 
+/* All blocks are there already: what it takes begins with the commit. */
+START_TEST(a_hand_over_without_a_chunk_takes_as_long_as_its_commit) {
+    struct rig *rig = pair_new(4, 64);
+    struct call *first = rig_call(rig, 32, 2);
+    rig_both(rig, D, first);
+    rig_run(rig, 100);
+    struct call *again = rig_call(rig, 32, 5);
+    memcpy(again->ids, first->ids, 32 * sizeof first->ids[0]);
+    rig_reserve(rig, D, again);
+    ck_assert_uint_eq(again->reserved_cached, 32);
+    rig_prefill(rig, P, D, again);
+    rig_decode(rig, D, P, again);
+    struct pipe *pipe = &rig->pipes[0];
+    while (!pipe->announced)
+        rig_deliver_all(rig);
+    while (rig_step(rig, P))
+        ;
+    ck_assert_uint_eq(pipe->n_to_d, 1);
+    ck_assert_int_eq(pipe->to_d[0].message.type, MESSAGE_COMMIT);
+    rig->now_ns += 7000000;
+    rig_run(rig, 100);
+    rig_expect_done(again, 5, FINISH_LENGTH);
+    expect(rig, P, "handed over peer=worker1 request=1f4.2.1 side=out tokens=32 transfer_us=7000");
+    rig_free(rig);
+}
+END_TEST
+
 START_TEST(a_replay_is_named_by_its_attempt_and_counts_from_the_prompt) {
     struct rig *rig = rig_new(3);
     rig_add(rig, rig_config());
@@ -295,6 +322,7 @@ END_TEST
 void suite_add(TCase *tests) {
     tcase_add_test(tests, a_request_handed_over_is_followed_through_both_workers);
     tcase_add_test(tests, a_hand_over_that_the_router_learns_of_first_is_one_all_the_same);
+    tcase_add_test(tests, a_hand_over_without_a_chunk_takes_as_long_as_its_commit);
     tcase_add_test(tests, a_replay_is_named_by_its_attempt_and_counts_from_the_prompt);
     tcase_add_test(tests, a_request_of_a_trace_is_noted_with_its_id);
     tcase_add_test(tests, what_is_refused_is_noted_with_its_reason);

@@ -303,6 +303,17 @@ START_TEST(answers_are_the_same_with_and_without_steps_ahead) {
 }
 END_TEST
 
+/* Labels of a metric. */
+START_TEST(each_reason_has_a_name_of_its_own) {
+    for (enum repeat a = REPEAT_GRANTED; a < REPEAT_REASONS; a++) {
+        ck_assert_ptr_nonnull(engine_repeat_name(a));
+        ck_assert_uint_gt(strlen(engine_repeat_name(a)), 0);
+        for (enum repeat b = REPEAT_GRANTED; b < a; b++)
+            ck_assert_str_ne(engine_repeat_name(a), engine_repeat_name(b));
+    }
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_test(tests, a_step_is_repeated_one_position_further);
     tcase_add_test(tests, a_variant_goes_along);
@@ -316,4 +327,5 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_step_ahead_is_announced_and_measured_when_it_is_its_turn);
     tcase_add_test(tests, layers_are_those_of_the_older_step);
     tcase_add_test(tests, answers_are_the_same_with_and_without_steps_ahead);
+    tcase_add_test(tests, each_reason_has_a_name_of_its_own);
 }
