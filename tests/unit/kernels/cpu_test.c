@@ -1,4 +1,5 @@
 /* What is particular to the cpu backend: its threads, its memory, what it refuses. */
+#include "kernels/cpu/cpu.h"
 #include "kernels/cpu/path.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/limits.h"
@@ -10,6 +11,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 extern const struct kernels kernels_cpu;
 
@@ -201,6 +203,80 @@ START_TEST(nan_in_one_row_stays_there_and_is_reported) {
 }
 END_TEST
 
+/* What lies on the stack when a product begins. */
+__attribute__((noinline)) static void leave_behind(int byte) {
+    volatile unsigned char stack[32768];
+    for (size_t i = 0; i < sizeof stack; i++)
+        stack[i] = (unsigned char)byte;
+}
+
+enum { WIDTH = 64 };
+
+/* y = x W^T of rows one after the other, by the reference. */
+static void multiply_plainly(const struct weight_source *source, const float *x, uint32_t n_rows,
+                             float *y) {
+    const struct kernels *ref = kernels_find("ref");
+    struct kernels_options options = {.n_threads = 1, .limits = limits};
+    struct kernels_ctx *ctx;
+    struct weight weight;
+    struct error error;
+    ck_assert_int_eq(ref->open(&options, &ctx, &error), STATUS_OK);
+    size_t n_bytes = ref->weight_size(source, &error);
+    void *memory = ref->alloc(ctx, n_bytes);
+    ck_assert_int_eq(ref->weight_pack(ctx, source, memory, &weight, &error), STATUS_OK);
+    for (uint32_t row = 0; row < n_rows; row++)
+        ref->linear(ctx, y + row * WIDTH, WIDTH, x + row * WIDTH, &weight, 1, EPILOGUE_NONE);
+    ref->dealloc(ctx, memory, n_bytes);
+    ref->close(ctx);
+}
+
+/* More rows than their activations have room for at once, each piece behind the other: behind that room nothing can be written. */
+START_TEST(a_product_of_many_rows_stays_within_its_room) {
+    static float matrix[WIDTH * WIDTH], x[(2 * LINEAR_ROWS_MIN + 3) * WIDTH],
+        y[(2 * LINEAR_ROWS_MIN + 3) * WIDTH], plain[(2 * LINEAR_ROWS_MIN + 3) * WIDTH];
+    static uint16_t halves[WIDTH * WIDTH];
+    const uint32_t n_rows = 2 * LINEAR_ROWS_MIN + 3;
+    for (uint32_t i = 0; i < n_rows * WIDTH; i++)
+        x[i] = (float)(i % 37) - 18;
+    for (uint32_t i = 0; i < WIDTH * WIDTH; i++) {
+        matrix[i] = (float)(i % 11) - 5;
+        uint32_t bits;
+        memcpy(&bits, &matrix[i], sizeof bits);
+        halves[i] = (uint16_t)(bits >> 16); /* small whole numbers are exact */
+    }
+    struct weight_tensor tensor = {
+        .format = "bf16", .n = WIDTH, .k = WIDTH, .values = halves, .n_value_bytes = sizeof halves};
+    struct weight_part part = {.tensor = &tensor, .n_rows = WIDTH, .out_step = 1};
+    struct weight_source source = {.parts = &part, .n_parts = 1, .k = WIDTH};
+    struct kernels_options options = {.n_threads = 2, .limits = limits};
+    struct kernels_ctx *ctx;
+    struct weight weight;
+    struct error error;
+    ck_assert_int_eq(kernels_cpu.open(&options, &ctx, &error), STATUS_OK);
+    ck_assert_uint_eq(ctx->tiles_rows, LINEAR_ROWS_MIN);
+    size_t n_bytes = kernels_cpu.weight_size(&source, &error);
+    void *memory = kernels_cpu.alloc(ctx, n_bytes);
+    ck_assert_int_eq(kernels_cpu.weight_pack(ctx, &source, memory, &weight, &error), STATUS_OK);
+    /* The room, with a page behind it that nobody may touch. */
+    size_t n_room = (size_t)ctx->tiles_rows * ctx->max_stored * sizeof(float);
+    ck_assert_uint_eq(n_room % 4096, 0);
+    unsigned char *room =
+        mmap(NULL, n_room + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(room, MAP_FAILED);
+    ck_assert_int_eq(mprotect(room + n_room, 4096, PROT_NONE), 0);
+    uint8_t *own = ctx->tiles;
+    ctx->tiles = room;
+    leave_behind(0xff);
+    kernels_cpu.linear(ctx, y, WIDTH, x, &weight, n_rows, EPILOGUE_NONE);
+    ctx->tiles = own;
+    munmap(room, n_room + 4096);
+    multiply_plainly(&source, x, n_rows, plain);
+    ck_assert_mem_eq(y, plain, sizeof y);
+    kernels_cpu.dealloc(ctx, memory, n_bytes);
+    kernels_cpu.close(ctx);
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_loop_test(tests, every_item_is_done_once_before_run_returns, 0, 4);
     tcase_add_test(tests, thread_pools_do_not_disturb_each_other);
@@ -208,5 +284,6 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, impossible_options_are_refused);
     tcase_add_test(tests, all_paths_claim_the_numbers_of_the_reference);
     tcase_add_test(tests, memory_is_aligned_and_zero);
+    tcase_add_test(tests, a_product_of_many_rows_stays_within_its_room);
     tcase_add_test(tests, nan_in_one_row_stays_there_and_is_reported);
 }
