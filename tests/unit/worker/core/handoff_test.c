@@ -88,6 +88,22 @@ START_TEST(a_transfer_that_waits_for_its_end_holds_no_other_up) {
 }
 END_TEST
 
+/* Both sides say that it has ended, and the receiver computes nothing more. */
+START_TEST(what_ends_with_its_first_token_is_not_gone_on_with) {
+    struct rig *rig = pair_new(8, 64);
+    struct call *call = pair_hand_over(rig, 20, 1);
+    rig_run(rig, 100);
+    rig_expect_done(call, 1, FINISH_LENGTH);
+    const struct worker *worker = &rig->workers[D];
+    const struct sequence *sequence = sequence_find(&worker->engine->sequences, call->req);
+    ck_assert_ptr_nonnull(sequence);
+    ck_assert_int_eq(sequence->state, SEQUENCE_ENDED);
+    ck_assert_int_eq(sequence->finish, FINISH_LENGTH);
+    ck_assert_uint_eq(worker->max_rows, 0);
+    rig_free(rig);
+}
+END_TEST
+
 /* It came whole before its Submit, which is the last word then: nothing is bound to the link any more. */
 START_TEST(a_transfer_that_came_before_its_submit_is_over_with_it) {
     struct rig *rig = pair_new(6, 64);
@@ -374,6 +390,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, layers_leave_while_the_step_computes);
     tcase_add_test(tests, credits_bound_the_chunks_in_flight);
     tcase_add_test(tests, a_transfer_that_waits_for_its_end_holds_no_other_up);
+    tcase_add_test(tests, what_ends_with_its_first_token_is_not_gone_on_with);
     tcase_add_test(tests, a_transfer_that_came_before_its_submit_is_over_with_it);
     tcase_add_test(tests, credits_of_a_transfer_that_is_given_up_go_to_the_next_at_once);
     tcase_add_test(tests, cached_blocks_leave_before_the_step_computes);
