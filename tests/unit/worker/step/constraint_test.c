@@ -16,6 +16,8 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 const char *const suite_name = "worker constraint";
 const double suite_timeout_s = 120;
@@ -426,6 +428,20 @@ START_TEST(only_so_many_leave_that_the_others_bytes_are_within_the_bound) {
 }
 END_TEST
 
+START_TEST(without_a_descriptor_there_are_no_grammars) {
+    const struct grammars_options options = {.n_kept_max = 1, .n_bytes_max = 1};
+    struct grammars grammars;
+    struct rlimit before, none;
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = before;
+    none.rlim_cur = STDERR_FILENO + 1;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    enum status status = grammars_open(&grammars, &options);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+    ck_assert_int_eq(status, STATUS_IO);
+}
+END_TEST
+
 /* The thread may be anywhere in its work. */
 START_TEST(it_ends_with_jobs_under_way) {
     reset();
@@ -454,5 +470,6 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, what_sequences_leave_behind_is_let_go_within_a_second);
     tcase_add_test(tests, what_it_opened_is_closed);
     tcase_add_test(tests, only_so_many_leave_that_the_others_bytes_are_within_the_bound);
+    tcase_add_test(tests, without_a_descriptor_there_are_no_grammars);
     tcase_add_loop_test(tests, it_ends_with_jobs_under_way, 0, 4);
 }
