@@ -2,7 +2,9 @@
  * the oracle names must come back, whatever carries the KV, and strangers on the KV link are kept
  * out. */
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/log/log.h"
+#include "base/metrics.h"
 #include "base/random.h"
 #include "proto/bus.h"
 #include "tests/support/suite.h"
@@ -265,6 +267,44 @@ START_TEST(a_request_that_stays_is_answered_by_one_worker) {
 }
 END_TEST
 
+/* Each stage of every step, and all of them together no longer than the turns that they were in. */
+START_TEST(every_stage_of_a_step_is_measured) {
+    static const double bound = 1;
+    struct metrics *metrics;
+    struct buf text;
+    double sum_s = 0;
+    struct scene scene;
+    scene_open(&scene, "auto");
+    struct stepper *stepper = &scene.worker[1].stepper;
+    ck_assert_int_eq(metrics_new(STEP_STAGES, &metrics), STATUS_OK);
+    for (unsigned i = 0; i < STEP_STAGES; i++)
+        stepper->seconds[i] = metrics_histogram(
+            metrics, (struct metric_spec){.name = step_stage(i), .help = "time"}, &bound, 1);
+    uint64_t begun_ns = clock_now_ns();
+    submit(&scene, 1, PHASE_BOTH, NULL);
+    while (scene.finish == FINISH_NONE && !scene.failed)
+        turn(&scene);
+    double most_s = (double)(clock_now_ns() - begun_ns) / 1e9;
+    buf_init(&text, 0);
+    metrics_write(metrics, &text);
+    for (unsigned i = 0; i < STEP_STAGES; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "\n%s_sum ", step_stage(i));
+        const char *at = strstr(text.data, key);
+        ck_assert_ptr_nonnull(at);
+        ck_assert_uint_ge(metric_count(stepper->seconds[i]), N_NEW);
+        ck_assert_uint_eq(metric_count(stepper->seconds[i]), metric_count(stepper->seconds[0]));
+        double one_s = strtod(at + strlen(key), NULL);
+        ck_assert(one_s >= 0);
+        sum_s += one_s;
+    }
+    ck_assert(sum_s > 0 && sum_s <= most_s);
+    buf_fini(&text);
+    scene_close(&scene);
+    metrics_free(metrics);
+}
+END_TEST
+
 /* A stranger on worker 1's KV endpoint. */
 struct stranger {
     struct bus *bus;
@@ -393,6 +433,7 @@ void suite_add(TCase *tests) {
     tcase_add_loop_test(tests, a_prompt_handed_over_goes_on_exactly_by_every_transport, 0,
                         sizeof transports / sizeof *transports);
     tcase_add_test(tests, a_request_that_stays_is_answered_by_one_worker);
+    tcase_add_test(tests, every_stage_of_a_step_is_measured);
     tcase_add_test(tests, another_layout_is_refused_at_the_hello);
     tcase_add_test(tests, a_chunk_of_nothing_known_is_aborted_and_its_memory_given_back);
     tcase_add_test(tests, an_idle_worker_that_is_drained_is_done);
