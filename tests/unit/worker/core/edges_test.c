@@ -2,6 +2,7 @@
  * what a receiver checks. */
 #include "tests/support/suite.h"
 #include "tests/unit/worker/core/pair.h"
+#include "worker/core/run_queue.h"
 
 #include <string.h>
 
@@ -512,6 +513,25 @@ START_TEST(a_submit_for_another_reservation_is_stale) {
 }
 END_TEST
 
+/* For whoever decodes a block, and for the first that waits for blocks all of its own. */
+START_TEST(room_is_kept_for_the_first_that_waits_for_blocks) {
+    struct rig *rig = small_rig(41, 8);
+    for (int i = 0; i < 2; i++)
+        rig_both(rig, 0, rig_call(rig, 30, 10));
+    const struct engine *engine = rig->workers[0].engine;
+    while (engine->schedule.n_decode < 2)
+        ck_assert(rig_step(rig, 0));
+    ck_assert_uint_eq(run_queue_headroom(engine), 2);
+    rig_both(rig, 0, rig_call(rig, 70, 5));
+    ck_assert(rig_step(rig, 0));
+    ck_assert_uint_eq(engine->schedule.n_waiting, 1);
+    ck_assert_uint_eq(run_queue_headroom(engine), 2 + 5);
+    rig_run(rig, 100);
+    rig_expect_done(&rig->calls[2], 5, FINISH_LENGTH);
+    rig_free(rig);
+}
+END_TEST
+
 void suite_add(TCase *tests) {
     tcase_add_test(tests, the_youngest_goes_when_blocks_are_short);
     tcase_add_test(tests, of_those_that_were_handed_over_the_youngest_goes);
@@ -537,4 +557,5 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_router_cannot_submit_under_another_routers_request);
     tcase_add_test(tests, who_reserves_twice_hears_the_same_twice);
     tcase_add_test(tests, a_submit_for_another_reservation_is_stale);
+    tcase_add_test(tests, room_is_kept_for_the_first_that_waits_for_blocks);
 }
