@@ -22,8 +22,6 @@ enum status shares_init(struct shares *shares, uint32_t capacity, uint64_t seed)
 }
 
 void shares_fini(struct shares *shares) {
-    if (!shares)
-        return;
     free(shares->all);
     free(shares->free);
     map_fini(&shares->by_tenant);

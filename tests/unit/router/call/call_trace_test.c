@@ -2,6 +2,9 @@
 #include "base/clock.h"
 #include "base/http/exchange.h"
 #include "base/net/loop.h"
+#include "model/text/template/tool_format.h"
+#include "router/api/tool_reader.h"
+#include "router/api/tools.h"
 #include "router/call/call.h"
 #include "router/call/quota.h"
 #include "router/call/serving.h"
@@ -190,6 +193,45 @@ START_TEST(a_span_says_what_was_asked_and_answered) {
 }
 END_TEST
 
+/* A reader of an answer that called a tool. */
+static struct tool_reader *reader_of_a_call(struct ask *ask) {
+    static const char body[] = "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tools\":"
+                               "[{\"type\":\"function\",\"function\":{\"name\":\"get\"}}]}";
+    const struct ask_limits limits = {
+        .model = "m", .n_tokens = 1000, .prompt_max = 4000, .tool_format = tool_format_nth(0)};
+    const struct span bytes = {body, sizeof body - 1};
+    struct api_error error = {0};
+    struct tool_reader *reader;
+    ask_init(ask);
+    ck_assert_int_eq(dialect_chat.parse(&bytes, &limits, ask, &error), STATUS_OK);
+    ck_assert_int_eq(tools_compile(ask, &error.error), STATUS_OK);
+    ask_drop_body(ask);
+    ck_assert_int_eq(tool_reader_new(ask, &reader), STATUS_OK);
+    const struct span text =
+        SPAN("<tool_call>\n{\"name\": \"get\", \"arguments\": {}}\n</tool_call>");
+    ck_assert_int_eq(tool_reader_push(reader, text, true), STATUS_OK);
+    ck_assert_uint_eq(tool_reader_n_calls(reader), 1);
+    return reader;
+}
+
+START_TEST(calls_of_tools_are_how_an_answer_ended) {
+    struct sequence sequences[2];
+    struct call_span made;
+    struct ask ask;
+    open_serving(1);
+    struct call call = ended(sequences);
+    struct tool_reader *reader = reader_of_a_call(&ask);
+    sequences[0].reader = sequences[1].reader = reader;
+    call_trace_make(&call, 200, &made);
+    const struct trace_attribute *finishes = attribute(&made, "gen_ai.response.finish_reasons");
+    ck_assert_str_eq(finishes->texts[0], "length"); /* cut behind the call */
+    ck_assert_str_eq(finishes->texts[1], "tool_calls");
+    tool_reader_free(reader);
+    ask_fini(&ask);
+    close_serving();
+}
+END_TEST
+
 /* The core's stages begin within admit: their times come from the core. */
 START_TEST(events_are_when_each_stage_began) {
     static const struct {
@@ -282,6 +324,7 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, a_flag_decides_for_a_trace_that_comes_in);
     tcase_add_test(tests, the_share_decides_for_a_trace_that_begins_here);
     tcase_add_test(tests, a_span_says_what_was_asked_and_answered);
+    tcase_add_test(tests, calls_of_tools_are_how_an_answer_ended);
     tcase_add_test(tests, events_are_when_each_stage_began);
     tcase_add_test(tests, a_failure_has_its_words_unless_they_may_quote_the_request);
     tcase_add_test(tests, a_client_that_left_is_no_error);

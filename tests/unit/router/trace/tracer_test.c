@@ -218,6 +218,26 @@ START_TEST(a_full_batch_goes_at_once) {
 }
 END_TEST
 
+START_TEST(without_a_tracer_nothing_is_counted) {
+    expect(0, 0, 0);
+}
+END_TEST
+
+/* As a first one is: what came while the last batch was under way waits for company. */
+START_TEST(a_batch_behind_another_is_gathered_too) {
+    open_all((struct tracer_times){0});
+    test_clock_stop();
+    add(TRACE_BATCH_SPANS + 1);
+    UNTIL(tracer_counts(tracer).n_sent == TRACE_BATCH_SPANS);
+    test_clock_pass(STEP_NS - 1);
+    turns_for(2 * STEP_NS);
+    ck_assert_uint_eq(collector.n_requests, 1);
+    test_clock_pass(1);
+    UNTIL(collector.n_requests == 2);
+    close_all();
+}
+END_TEST
+
 /* 512 are on their way to one that does not answer, 2048 wait, and the next is dropped. */
 START_TEST(what_the_queue_does_not_hold_is_dropped) {
     open_all((struct tracer_times){0});
@@ -549,6 +569,8 @@ void suite_add(TCase *tests) {
     tcase_add_test(tests, spans_go_together_over_one_connection);
     tcase_add_test(tests, a_batch_is_gathered_for_its_time);
     tcase_add_test(tests, a_full_batch_goes_at_once);
+    tcase_add_test(tests, a_batch_behind_another_is_gathered_too);
+    tcase_add_test(tests, without_a_tracer_nothing_is_counted);
     tcase_add_test(tests, what_the_queue_does_not_hold_is_dropped);
     tcase_add_test(tests, four_answers_are_for_now_and_all_others_for_good);
     tcase_add_test(tests, a_failure_is_waited_after_for_ever_longer);
