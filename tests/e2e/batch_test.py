@@ -62,10 +62,20 @@ def a_batch_goes_on(cluster, folder, n, kills):
 
     def answered():
         return out.read_bytes().count(b"\n") if out.exists() else 0
+
+    def router_but(pid):
+        """Its process, once it is another one; a router that was killed a moment ago resets connections."""
+        try:
+            found = get_json(cluster.port, "/admin/status")["routers"][0]["pid"]
+        except OSError:
+            return None
+        return found if found != pid else None
+    pid = None
     with subprocess.Popen(command(cluster, folder), stderr=subprocess.PIPE, text=True) as first:
         for k in range(kills):
             eventually(lambda k=k: answered() > n * (k + 1) // (kills + 2), "answers")
-            os.kill(get_json(cluster.port, "/admin/status")["routers"][0]["pid"], signal.SIGKILL)
+            pid = eventually(lambda old=pid: router_but(old), "a router")
+            os.kill(pid, signal.SIGKILL)
         eventually(lambda: answered() > n * (kills + 1) // (kills + 2), "more answers")
         first.send_signal(signal.SIGKILL)
         first.communicate()
