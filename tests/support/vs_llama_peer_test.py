@@ -20,7 +20,7 @@ TABLE = """
 def program(path, text, status=0):
     """Notes its arguments beside itself, then prints."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"#!/bin/sh\nprintf '%s\\n' \"$@\" > '{path}.arguments'\ncat <<'END'\n{text}\nEND\necho sorry >&2\nexit {status}\n",
+    path.write_text(f"#!/bin/sh\nprintf '%s\\n' \"$@\" > '{path}.arguments'\ntouch left.log\ncat <<'END'\n{text}\nEND\necho sorry >&2\nexit {status}\n",
                     encoding="ascii")
     path.chmod(0o755)
 
@@ -50,6 +50,7 @@ def measures(folder):
     assert peer.many() == 16 * 128 / 4.0, peer.many()
     assert told(batched) == [*common, *"-fa -c 2176 -b 2048 -ub 512 -npp 8 -ntg 128 -npl 16".split()], told(batched)
     peer.close()
+    assert not Path("left.log").exists(), "a program's log is left behind"
 
 
 def wrong_folders(folder):

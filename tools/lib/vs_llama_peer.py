@@ -7,6 +7,7 @@ import json
 import os
 import shlex
 import subprocess
+import tempfile
 from pathlib import Path
 
 BENCH, BATCHED = "llama-bench", "llama-batched-bench"
@@ -18,15 +19,16 @@ class PeerError(Exception):
 
 def find(folder, program):
     """The program in a folder of programs, or in the `bin` of a build."""
-    for path in (Path(folder) / program, Path(folder) / "bin" / program):
+    for path in (Path(folder).resolve() / program, Path(folder).resolve() / "bin" / program):
         if os.access(path, os.X_OK) and path.is_file():
             return str(path)
     raise PeerError(f"--peer {folder}: there is no program {program} in it or in its bin/")
 
 
 def run(command):
-    """What it printed, both streams apart."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    """What it printed, both streams apart. Some leave a log where they run."""
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, cwd=folder)
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
         raise PeerError(f"{shlex.join(command)}: exit status {done.returncode}: {last}")
@@ -64,7 +66,7 @@ def positive(figure, program):
 
 
 class Peer:
-    """Has the measures of `Ours` and `Llama` in vs_llama.py, each in tokens a second."""
+    """Has the measures of `Ours` and `Llama` in vs_llama.py, each in tokens a second. The model's path is absolute."""
 
     def __init__(self, folder, model, threads, work, bench_args="", batched_args=""):
         """work: (tokens of prompt, tokens of answer, streams, tokens of the long prompt). The arguments are added to each call."""
