@@ -253,12 +253,14 @@ START_TEST(devices_that_add_up_have_the_bits_of_the_host) {
 }
 END_TEST
 
+#ifdef FAKE_NCCL
 START_TEST(what_nccl_brings_has_the_bits_of_the_host) {
     static const struct way ways[2] = {{.n_ranks = 2, .sums = SUMS_HOST},
                                        {.n_ranks = 2, .sums = SUMS_NCCL}};
     compare(_i, ways);
 }
 END_TEST
+#endif
 
 /* What crosses rounded is near what does not, of one rank that has it all: a part that lies in the wrong place, or comes twice,
  * is not. All ways may have the same bits and be wrong together. An expert may be another one by a near tie. */
